@@ -1,0 +1,5 @@
+//! The `moebius` program: see `moebius --help`.
+
+fn main() -> std::process::ExitCode {
+    moebius::cli::main()
+}

@@ -1,0 +1,32 @@
+//! The stages of an MoE layer that can be measured.
+
+use serde::{Deserialize, Serialize};
+
+/// Which part of an MoE layer a case computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// The gate-up projection: N = 2I/tp (I/tp when not gated), K = H.
+    Gemm1,
+    /// The down projection: N = H, K = I/tp.
+    Gemm2,
+    /// The whole layer: quantise, gemm1, activation and requantise, gemm2, weighted combine.
+    Ffn,
+}
+
+impl Stage {
+    /// The word used in ids, files and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Stage::Gemm1 => "gemm1",
+            Stage::Gemm2 => "gemm2",
+            Stage::Ffn => "ffn",
+        }
+    }
+}
+
+impl std::fmt::Display for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
