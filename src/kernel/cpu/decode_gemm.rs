@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::isa::Isa;
 use super::problem::Problem;
-use super::simd::{self, LANES};
+use super::simd::{self, COLUMNS};
 use super::tasks::{Task, split};
 use super::{info, supports};
 use crate::kernel::{CpuCall, CpuKernel, Engine, Kernel, KernelInfo, Scheme};
@@ -87,12 +87,12 @@ impl DecodeGemm {
             let columns = PANEL.min(task.columns.end - first);
             for depth in (0..k).step_by(DEPTH) {
                 let length = DEPTH.min(k - depth);
-                for lane in (0..columns).step_by(LANES) {
-                    let panel = problem.panel(task.expert, first + lane, LANES.min(columns - lane));
-                    simd::decode_f32(self.isa, panel, depth..depth + length, &mut scratch.panel[lane..], PANEL);
+                for column in (0..columns).step_by(COLUMNS) {
+                    let panel = problem.panel(task.expert, first + column, COLUMNS.min(columns - column));
+                    simd::decode_f32(self.isa, panel, depth..depth + length, &mut scratch.panel[column..], PANEL);
                 }
                 simd::gemm_f32(simd::GemmF32 {
-                    columns: columns.next_multiple_of(LANES),
+                    columns: columns.next_multiple_of(16),
                     rows,
                     depth: length,
                     weights: &scratch.panel,

@@ -2,7 +2,7 @@
 //!
 //! * [`decode_gemm`](DecodeGemm): an expert's weights are decoded to f32, a cache-sized panel at a time, and a GEMM library
 //!   (crate `gemm`) multiplies the panel.
-//! * [`stream`](Stream): the packed weights are read once and decoded in registers, sixteen columns of the output side by
+//! * [`stream`](Stream): the packed weights are read once and decoded in registers, 32 columns of the output side by
 //!   side, and multiplied where they are decoded. With NVFP4 activations and integer dot products the codes themselves are
 //!   multiplied (e2m1 is an integer number of halves), and each block of 16 is scaled once.
 //!

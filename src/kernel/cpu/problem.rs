@@ -38,7 +38,7 @@ pub enum Rows<'a> {
     },
 }
 
-/// Up to [`LANES`](super::simd::LANES) neighbouring columns of one expert's weights, packed.
+/// Up to [`COLUMNS`](super::simd::COLUMNS) neighbouring columns of one expert's weights, packed.
 #[derive(Clone, Copy)]
 pub struct Panel<'a> {
     /// `[columns][k/2]`

@@ -7,8 +7,8 @@ use rayon::prelude::*;
 
 use super::codes::BLOCK;
 use super::isa::Isa;
-use super::problem::{Panel, Problem, Rows};
-use super::simd::{self, IntegerBlock, IntegerWeights, LANES, WIDE};
+use super::problem::{Problem, Rows};
+use super::simd::{self, BLOCKS, COLUMNS, DEPTH, FloatWeights, IntegerBlock, IntegerColumns, IntegerWeights, STEP};
 use super::tasks::{Task, split};
 use super::{info, supports};
 use crate::kernel::{CpuCall, CpuKernel, Engine, Kernel, KernelInfo, Scheme};
@@ -17,7 +17,7 @@ use crate::shape::Case;
 /// Rows of a task.
 const ROW_BLOCK: usize = 32;
 
-/// Streams packed weights, 16 columns side by side, and decodes them in the inner loop.
+/// Streams packed weights, 32 columns side by side, and decodes them in the inner loop.
 pub struct Stream {
     info: KernelInfo,
     isa: Isa,
@@ -26,7 +26,7 @@ pub struct Stream {
 impl Stream {
     /// The kernel for one of the NVFP4 schemes; `isa`, which this machine must have, is what it computes with.
     pub fn new(scheme: Scheme, isa: Isa) -> Self {
-        let tile = format!("{ROW_BLOCK}x{LANES}x{}", simd::DEPTH);
+        let tile = format!("{ROW_BLOCK}x{COLUMNS}x{DEPTH}");
         Stream { info: info(scheme, "stream", tile, concat!("moebius ", env!("CARGO_PKG_VERSION"))), isa }
     }
 }
@@ -49,7 +49,7 @@ impl CpuKernel for Stream {
     fn run(&self, call: &CpuCall<'_>, out: &mut [bf16]) {
         // Operands of another scheme or length leave no answer that could pass for one.
         let Some(problem) = Problem::new(self.info.scheme, call, out.len()) else { return out.fill(bf16::NAN) };
-        let tasks = split(problem.offsets, problem.n, out, ROW_BLOCK, WIDE, rayon::current_num_threads());
+        let tasks = split(problem.offsets, problem.n, out, ROW_BLOCK, COLUMNS, rayon::current_num_threads());
         tasks
             .into_par_iter()
             .with_max_len(1)
@@ -58,22 +58,25 @@ impl CpuKernel for Stream {
 }
 
 /// Buffers of one thread, kept from call to call.
-#[derive(Default)]
 struct Scratch {
     /// bf16 activations of the task, `[rows][k]`.
     floats: Vec<f32>,
     /// NVFP4 activations of the task, `[rows][k/16]`.
     integers: Vec<IntegerBlock>,
-    /// Decoded weights of a chunk.
-    float_weights: Vec<f32>,
-    /// Decoded weights of a chunk.
-    integer_weights: [IntegerWeights; simd::BLOCKS],
-    /// `[rows][WIDE]`
+    float_weights: Box<FloatWeights>,
+    integer_weights: Box<IntegerWeights>,
+    /// `[rows][COLUMNS]`
     sums: Vec<f32>,
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
+        floats: Vec::new(),
+        integers: Vec::new(),
+        float_weights: Box::new([[0.0; COLUMNS]; STEP]),
+        integer_weights: Box::new([[IntegerColumns::ZERO; 2]; BLOCKS]),
+        sums: Vec::new(),
+    });
 }
 
 impl Stream {
@@ -90,28 +93,20 @@ impl Stream {
             }
         }
         let global = problem.global(task.expert);
-        for first in task.columns.clone().step_by(WIDE) {
-            let columns = WIDE.min(task.columns.end - first);
-            let panel = |lane: usize| problem.panel(task.expert, first + lane, LANES.min(columns - lane));
-            let (one, two): ([Panel<'_>; 1], [Panel<'_>; 2]);
-            let panels: &[Panel<'_>] = if columns <= LANES {
-                one = [panel(0)];
-                &one
-            } else {
-                two = [panel(0), panel(LANES)];
-                &two
-            };
-            scratch.sums.clear();
-            scratch.sums.resize(rows * WIDE, 0.0);
+        for first in task.columns.clone().step_by(COLUMNS) {
+            let columns = COLUMNS.min(task.columns.end - first);
+            let panel = problem.panel(task.expert, first, columns);
             let sums = &mut scratch.sums;
+            sums.clear();
+            sums.resize(rows * COLUMNS, 0.0);
             match problem.activations {
-                Rows::Bf16(_) => simd::stream_f32(isa, panels, &scratch.floats, &mut scratch.float_weights, sums),
+                Rows::Bf16(_) => simd::stream_f32(isa, panel, &scratch.floats, &mut scratch.float_weights, sums),
                 Rows::Nvfp4 { .. } => {
-                    simd::stream_integers(isa, panels, &scratch.integers, &mut scratch.integer_weights, sums);
+                    simd::stream_integers(isa, panel, &scratch.integers, &mut scratch.integer_weights, sums);
                 }
             }
             let at = first - task.columns.start;
-            for (out, sums) in task.out.iter_mut().zip(sums.chunks(WIDE)) {
+            for (out, sums) in task.out.iter_mut().zip(sums.chunks(COLUMNS)) {
                 simd::round(isa, &sums[..columns], global, &mut out[at..at + columns]);
             }
         }

@@ -1,18 +1,19 @@
-//! AVX2 and FMA: f32 on 8 lanes, two vectors a panel.
+//! AVX2 and FMA: f32 on 8 lanes.
 
 use std::arch::x86_64::*;
+use std::ops::Range;
 
 use half::bf16;
 
 use super::chunk::Chunk;
-use super::integers::{IntegerBlock, IntegerWeights, OFFSET};
-use super::{BLOCKS, LANES, WIDE, portable};
+use super::integers::{IntegerBlock, IntegerWeights, LANES, OFFSET};
+use super::{BLOCKS, COLUMNS, FloatWeights, STEP, portable};
 use crate::kernel::cpu::codes::{BLOCK, E2M1, E2M1_HALVES, UE4M3};
 
-/// Rows whose sums are kept in registers together: with two vectors of a panel 12 of the 16 registers.
+/// Rows whose sums are kept in registers together: with two vectors of columns 12 of the 16 registers.
 const ROWS: usize = 6;
 /// Lanes of a vector.
-const HALF: usize = LANES / 2;
+const VECTOR: usize = 8;
 
 /// bf16 to f32.
 #[target_feature(enable = "avx2,fma")]
@@ -41,25 +42,28 @@ pub fn decode_row(values: &[u8], scales: &[u8], to: &mut [f32]) {
     }
 }
 
-/// The first `blocks` blocks of a chunk to f32: `to[i * stride + lane]` for value `i` of k.
+/// Blocks of a chunk to f32: `to[i * stride + column]` for the `i`th value of k of them. Begins at an even block.
 #[target_feature(enable = "avx2,fma")]
-pub fn decode_f32(chunk: Chunk<'_>, blocks: usize, to: &mut [f32], stride: usize) {
-    assert!(blocks <= BLOCKS && (blocks == 0 || to.len() >= (blocks * BLOCK - 1) * stride + LANES));
+pub fn decode_f32(chunk: Chunk<'_>, blocks: Range<usize>, to: &mut [f32], stride: usize) {
+    if blocks.is_empty() {
+        return;
+    }
+    assert!(blocks.start.is_multiple_of(2) && blocks.end <= BLOCKS);
+    assert!(to.len() >= (blocks.len() * BLOCK - 1) * stride + COLUMNS);
     let (values, value_stride) = chunk.values_by_column();
     let (scales, scale_stride) = chunk.scales_by_column();
-    for half in 0..2 {
-        let column = half * HALF;
+    for column in (0..COLUMNS).step_by(VECTOR) {
         // SAFETY: a chunk has 16 scales in each column.
         let scales = unsafe { four_dwords(scales.add(column * scale_stride), scale_stride) };
         let mut to = to.as_mut_ptr().wrapping_add(column);
-        for pair in 0..blocks.div_ceil(2) {
-            // SAFETY: a chunk has 8 times 16 bytes of values in each column.
-            let dwords = unsafe { four_dwords(values.add(column * value_stride + 16 * pair), value_stride) };
-            for block in 2 * pair..blocks.min(2 * pair + 2) {
+        for pair in blocks.clone().step_by(2) {
+            // SAFETY: a chunk has 16 times 8 bytes of values in each column.
+            let dwords = unsafe { four_dwords(values.add(column * value_stride + 8 * pair), value_stride) };
+            for block in pair..blocks.end.min(pair + 2) {
                 let scale = scale(&scales, block);
                 for mut dword in [dwords[block % 2 * 2], dwords[block % 2 * 2 + 1]] {
                     for _ in 0..8 {
-                        // SAFETY: value `i` of `blocks * 16`; the assert above keeps all of them inside `to`.
+                        // SAFETY: value `i` of `blocks.len() * 16`; the assert above keeps all of them inside `to`.
                         unsafe { _mm256_storeu_ps(to, _mm256_mul_ps(e2m1(dword), scale)) };
                         to = to.wrapping_add(stride);
                         dword = _mm256_srli_epi32::<4>(dword);
@@ -70,60 +74,65 @@ pub fn decode_f32(chunk: Chunk<'_>, blocks: usize, to: &mut [f32], stride: usize
     }
 }
 
-/// Adds to `sums` (`[rows][WIDE]`) the products of one or two panels, cut into chunks of `length` values from `first` on,
-/// and the activations of each row of `k`. `weights` is scratch, `[DEPTH][WIDE]`.
+/// Adds to `sums` (`[rows][COLUMNS]`) the products of the first `blocks` blocks of a chunk and the activations from `first`
+/// on of each row of `k`.
 #[target_feature(enable = "avx2,fma")]
 pub fn stream_f32(
-    chunks: &[Chunk<'_>],
-    length: usize,
+    chunk: Chunk<'_>,
+    blocks: usize,
     activations: &[f32],
     k: usize,
     first: usize,
-    weights: &mut [f32],
+    weights: &mut FloatWeights,
     sums: &mut [f32],
 ) {
-    let rows = sums.len() / WIDE;
-    assert!(chunks.len() * LANES <= WIDE && first + length <= k && activations.len() == rows * k);
-    for (i, chunk) in chunks.iter().enumerate() {
-        let lane = i * LANES;
-        decode_f32(*chunk, length / BLOCK, &mut weights[lane..], WIDE);
-        let weights = weights[lane..(length - 1) * WIDE + lane + LANES].as_ptr();
-        for row in (0..rows).step_by(ROWS) {
-            let (activations, sums) = (activations[row * k + first..].as_ptr(), sums[row * WIDE + lane..].as_mut_ptr());
-            // SAFETY: at most the rows that are left, `k` activations and `WIDE` sums apart, by the assert above; `length`
-            // times 16 weights, `WIDE` apart.
-            unsafe {
-                match rows - row {
-                    1 => multiply::<1>(weights, length, activations, k, sums),
-                    2 => multiply::<2>(weights, length, activations, k, sums),
-                    3 => multiply::<3>(weights, length, activations, k, sums),
-                    4 => multiply::<4>(weights, length, activations, k, sums),
-                    5 => multiply::<5>(weights, length, activations, k, sums),
-                    _ => multiply::<ROWS>(weights, length, activations, k, sums),
+    let rows = sums.len() / COLUMNS;
+    assert!(first + blocks * BLOCK <= k && activations.len() == rows * k);
+    for begin in (0..blocks).step_by(STEP / BLOCK) {
+        let end = blocks.min(begin + STEP / BLOCK);
+        decode_f32(chunk, begin..end, weights.as_flattened_mut(), COLUMNS);
+        let weights = &weights[..(end - begin) * BLOCK];
+        let first = first + begin * BLOCK;
+        for lane in (0..COLUMNS).step_by(2 * VECTOR) {
+            for row in (0..rows).step_by(ROWS) {
+                let activations = activations[row * k + first..].as_ptr();
+                let sums = sums[row * COLUMNS + lane..].as_mut_ptr();
+                // SAFETY: at most the rows that are left, `k` activations and `COLUMNS` sums apart, by the assert above.
+                unsafe {
+                    match rows - row {
+                        1 => multiply::<1>(weights, lane, activations, k, sums),
+                        2 => multiply::<2>(weights, lane, activations, k, sums),
+                        3 => multiply::<3>(weights, lane, activations, k, sums),
+                        4 => multiply::<4>(weights, lane, activations, k, sums),
+                        5 => multiply::<5>(weights, lane, activations, k, sums),
+                        _ => multiply::<ROWS>(weights, lane, activations, k, sums),
+                    }
                 }
             }
         }
     }
 }
 
-/// Adds the products of `length` values of 16 decoded columns and `R` rows.
+/// Adds the products of 16 decoded columns from `lane` on and `R` rows.
 ///
 /// # Safety
-/// 16 weights at each of `weights + i * WIDE`, `length` activations at each of `activations + r * k`, and 16 sums at each
-/// of `sums + r * WIDE`, for `i < length` and `r < R`.
+/// As many activations as there are lines of weights at each of `activations + r * k`, and 16 sums at each of
+/// `sums + r * COLUMNS`, for `r < R`.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn multiply<const R: usize>(
-    weights: *const f32,
-    length: usize,
+    weights: &[[f32; COLUMNS]],
+    lane: usize,
     activations: *const f32,
     k: usize,
     sums: *mut f32,
 ) {
+    assert!(lane + 2 * VECTOR <= COLUMNS);
     let mut total = [[_mm256_setzero_ps(); 2]; R];
-    for i in 0..length {
-        // SAFETY: as this function demands.
+    for (i, weights) in weights.iter().enumerate() {
+        let weights = weights.as_ptr();
+        // SAFETY: 16 weights from `lane` on are inside the line, by the assert.
         let (left, right) =
-            unsafe { (_mm256_loadu_ps(weights.add(i * WIDE)), _mm256_loadu_ps(weights.add(i * WIDE + HALF))) };
+            unsafe { (_mm256_loadu_ps(weights.add(lane)), _mm256_loadu_ps(weights.add(lane + VECTOR))) };
         for (r, [total_left, total_right]) in total.iter_mut().enumerate() {
             // SAFETY: as this function demands.
             let activation = _mm256_set1_ps(unsafe { *activations.add(r * k + i) });
@@ -134,9 +143,9 @@ unsafe fn multiply<const R: usize>(
     for (r, [left, right]) in total.into_iter().enumerate() {
         // SAFETY: as this function demands.
         unsafe {
-            let sums = sums.add(r * WIDE);
+            let sums = sums.add(r * COLUMNS);
             _mm256_storeu_ps(sums, _mm256_add_ps(_mm256_loadu_ps(sums), left));
-            _mm256_storeu_ps(sums.add(HALF), _mm256_add_ps(_mm256_loadu_ps(sums.add(HALF)), right));
+            _mm256_storeu_ps(sums.add(VECTOR), _mm256_add_ps(_mm256_loadu_ps(sums.add(VECTOR)), right));
         }
     }
 }
@@ -162,40 +171,38 @@ pub fn integer_row(values: &[u8], scales: &[u8], to: &mut [IntegerBlock]) {
     }
 }
 
-/// Adds to `sums` (`[rows][WIDE]`, 16 lanes from `lane` on) the products of `blocks` blocks of a chunk and the activations
-/// from block `first` on of each row of `row_blocks`. `weights` is scratch.
+/// Adds to `sums` (`[rows][COLUMNS]`) the products of the first `blocks` blocks of a chunk and the activations from block
+/// `first` on of each row of `row_blocks`.
 #[target_feature(enable = "avx2,fma")]
-#[expect(clippy::too_many_arguments, reason = "plain numbers that say where to begin in each operand")]
 pub fn stream_integers(
     chunk: Chunk<'_>,
     blocks: usize,
     activations: &[IntegerBlock],
     row_blocks: usize,
     first: usize,
-    weights: &mut [IntegerWeights; BLOCKS],
+    weights: &mut IntegerWeights,
     sums: &mut [f32],
-    lane: usize,
 ) {
     decode_integers(chunk, blocks, weights);
     let ones = _mm256_set1_epi16(1);
-    for (activations, sums) in activations.chunks_exact(row_blocks).zip(sums.chunks_exact_mut(WIDE)) {
-        let sums = &mut sums[lane..lane + LANES];
-        let (left, right) = sums.split_at_mut(HALF);
-        for (half, sums) in [left, right].into_iter().enumerate() {
+    for (activations, sums) in activations.chunks_exact(row_blocks).zip(sums.chunks_exact_mut(COLUMNS)) {
+        for (vector, sums) in sums.as_chunks_mut::<VECTOR>().0.iter_mut().enumerate() {
+            let (half, lane) = (vector / 2, vector % 2 * VECTOR);
             // SAFETY: 8 floats.
             let mut total = unsafe { _mm256_loadu_ps(sums.as_ptr()) };
             for (activation, weights) in activations[first..].iter().zip(&weights[..blocks]) {
+                let weights = &weights[half];
                 // Each 16-bit lane gets 8 products of at most 24 * 12: far from its limit.
                 let mut dot = _mm256_setzero_si256();
                 for (quad, activation) in weights.quads.iter().zip(activation.quads) {
                     let activation = _mm256_set1_epi32(i32::from_ne_bytes(activation.map(|byte| byte as u8)));
-                    // SAFETY: `quad` is 64 bytes, 32 a half.
-                    let quad = unsafe { _mm256_loadu_si256(quad.as_ptr().add(half * 4 * HALF).cast()) };
+                    // SAFETY: 4 bytes of each of 16 columns, of which 8 from `lane` on are read.
+                    let quad = unsafe { _mm256_loadu_si256(quad.as_ptr().add(4 * lane).cast()) };
                     dot = _mm256_add_epi16(dot, _mm256_maddubs_epi16(quad, activation));
                 }
                 let dot = _mm256_add_epi32(_mm256_madd_epi16(dot, ones), _mm256_set1_epi32(activation.offset));
-                // SAFETY: 16 floats, 8 a half.
-                let scales = unsafe { _mm256_loadu_ps(weights.scales.as_ptr().add(half * HALF)) };
+                // SAFETY: 16 floats, of which 8 from `lane` on are read.
+                let scales = unsafe { _mm256_loadu_ps(weights.scales.as_ptr().add(lane)) };
                 let scales = _mm256_mul_ps(scales, _mm256_set1_ps(activation.scale));
                 total = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), scales, total);
             }
@@ -207,34 +214,34 @@ pub fn stream_integers(
 
 /// Decodes a chunk to unsigned bytes and f32 scales.
 #[target_feature(enable = "avx2,fma")]
-fn decode_integers(chunk: Chunk<'_>, blocks: usize, to: &mut [IntegerWeights; BLOCKS]) {
+fn decode_integers(chunk: Chunk<'_>, blocks: usize, to: &mut IntegerWeights) {
     let (values, value_stride) = chunk.values_by_column();
     let (scales, scale_stride) = chunk.scales_by_column();
     // SAFETY: the table holds 16 bytes.
     let halves = _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(E2M1_HALVES.as_ptr().cast()) });
     let table = _mm256_add_epi8(halves, _mm256_set1_epi8(OFFSET));
     let mask = _mm256_set1_epi8(15);
-    for half in 0..2 {
-        let column = half * HALF;
+    for column in (0..COLUMNS).step_by(VECTOR) {
+        let (half, lane) = (column / LANES, column % LANES);
         // SAFETY: a chunk has 16 scales in each column.
         let scales = unsafe { four_dwords(scales.add(column * scale_stride), scale_stride) };
-        for pair in 0..blocks.div_ceil(2) {
-            // SAFETY: a chunk has 8 times 16 bytes of values in each column.
-            let dwords = unsafe { four_dwords(values.add(column * value_stride + 16 * pair), value_stride) };
-            for block in 2 * pair..blocks.min(2 * pair + 2) {
-                let to = &mut to[block];
+        for pair in (0..blocks).step_by(2) {
+            // SAFETY: a chunk has 16 times 8 bytes of values in each column.
+            let dwords = unsafe { four_dwords(values.add(column * value_stride + 8 * pair), value_stride) };
+            for block in pair..blocks.min(pair + 2) {
+                let to = &mut to[block][half];
                 for word in 0..2 {
                     let dword = dwords[block % 2 * 2 + word];
                     let even = _mm256_shuffle_epi8(table, _mm256_and_si256(dword, mask));
                     let odd = _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16::<4>(dword), mask));
-                    // SAFETY: 64 bytes each, 32 a half.
+                    // SAFETY: 4 bytes of each of 16 columns, of which 8 from `lane` on are written.
                     unsafe {
-                        _mm256_storeu_si256(to.quads[2 * word].as_mut_ptr().add(4 * column).cast(), even);
-                        _mm256_storeu_si256(to.quads[2 * word + 1].as_mut_ptr().add(4 * column).cast(), odd);
+                        _mm256_storeu_si256(to.quads[2 * word].as_mut_ptr().add(4 * lane).cast(), even);
+                        _mm256_storeu_si256(to.quads[2 * word + 1].as_mut_ptr().add(4 * lane).cast(), odd);
                     }
                 }
-                // SAFETY: 16 floats, 8 a half.
-                unsafe { _mm256_storeu_ps(to.scales.as_mut_ptr().add(column), scale(&scales, block)) };
+                // SAFETY: 16 floats, of which 8 from `lane` on are written.
+                unsafe { _mm256_storeu_ps(to.scales.as_mut_ptr().add(lane), scale(&scales, block)) };
             }
         }
     }

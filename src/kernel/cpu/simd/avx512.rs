@@ -1,17 +1,22 @@
 //! AVX-512 F, BW and VL: f32 on 16 lanes.
 
 use std::arch::x86_64::*;
+use std::ops::Range;
 
 use half::bf16;
 
 use super::chunk::Chunk;
-use super::{BLOCKS, LANES, WIDE, portable};
+use super::{BLOCKS, COLUMNS, FloatWeights, STEP, portable};
 use crate::kernel::cpu::codes::{BLOCK, E2M1};
 
-/// Rows whose sums are kept in registers together: with two panels 16 of the 32 registers.
+/// Lanes of a vector: half a panel.
+const VECTOR: usize = COLUMNS / 2;
+/// Blocks in a cache line of packed values.
+pub const LINE_BLOCKS: usize = 8;
+/// Rows whose sums are kept in registers together: with two vectors of columns 16 of the 32 registers.
 const ROWS: usize = 8;
 /// Rows up to which weights are multiplied in the registers that they were decoded in. Above, each decoded weight is used
-/// often enough to pay for going through the first-level cache, from where two panels share each broadcast activation.
+/// often enough to pay for going through the first-level cache, from where two vectors share each broadcast activation.
 const FUSED_ROWS: usize = 4;
 
 /// bf16 to f32.
@@ -42,143 +47,145 @@ pub fn decode_row(values: &[u8], scales: &[u8], to: &mut [f32]) {
     }
 }
 
-/// The first `blocks` blocks of a chunk to f32: `to[i * stride + lane]` for value `i` of k.
+/// Blocks of a chunk to f32: `to[i * stride + column]` for the `i`th value of k of them. Begins at a multiple of 8.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-pub fn decode_f32(chunk: Chunk<'_>, blocks: usize, to: &mut [f32], stride: usize) {
-    assert!(blocks <= BLOCKS && (blocks == 0 || to.len() >= (blocks * BLOCK - 1) * stride + LANES));
-    let (values, value_stride) = chunk.values_by_column();
-    let scales = chunk_scales(chunk);
-    let mut to = to.as_mut_ptr();
-    for pair in 0..blocks.div_ceil(2) {
-        // SAFETY: a chunk has 8 times 16 bytes of values in each column.
-        let dwords = unsafe { four_dwords(values.add(16 * pair), value_stride) };
-        for block in 2 * pair..blocks.min(2 * pair + 2) {
-            let scale = scale(&scales, block);
-            for mut dword in [dwords[block % 2 * 2], dwords[block % 2 * 2 + 1]] {
-                for _ in 0..8 {
-                    // SAFETY: value `i` of `blocks * 16`; the assert above keeps all of them inside `to`.
-                    unsafe {
-                        _mm512_storeu_ps(to, _mm512_mul_ps(_mm512_permutexvar_ps(dword, e2m1()), scale));
-                        to = to.wrapping_add(stride);
+pub fn decode_f32(chunk: Chunk<'_>, blocks: Range<usize>, to: &mut [f32], stride: usize) {
+    if blocks.is_empty() {
+        return;
+    }
+    assert!(to.len() >= (blocks.len() * BLOCK - 1) * stride + COLUMNS);
+    for half in 0..2 {
+        let scales = chunk_scales(chunk, half);
+        let mut to = to.as_mut_ptr().wrapping_add(half * VECTOR);
+        for first in blocks.clone().step_by(LINE_BLOCKS) {
+            for (pair, vectors) in line(chunk, half, first / LINE_BLOCKS).into_iter().enumerate() {
+                let words = transpose(vectors);
+                let block = first + 2 * pair;
+                for (i, words) in words.as_chunks::<2>().0.iter().enumerate().take(blocks.end.saturating_sub(block)) {
+                    let scale = scale(&scales, block + i);
+                    for &(mut word) in words {
+                        for _ in 0..8 {
+                            let weights = _mm512_mul_ps(_mm512_permutexvar_ps(word, e2m1()), scale);
+                            // SAFETY: value `i` of `blocks.len() * 16`; the assert above keeps all of them inside `to`.
+                            unsafe { _mm512_storeu_ps(to, weights) };
+                            to = to.wrapping_add(stride);
+                            word = _mm512_srli_epi32::<4>(word);
+                        }
                     }
-                    dword = _mm512_srli_epi32::<4>(dword);
                 }
             }
         }
     }
 }
 
-/// Adds to `sums` (`[rows][WIDE]`) the products of one or two panels, cut into chunks of `length` values from `first` on,
-/// and the activations of each row of `k`. `weights` is scratch, `[DEPTH][WIDE]`.
+/// Adds to `sums` (`[rows][COLUMNS]`) the products of the first `blocks` blocks of a chunk and the activations from `first`
+/// on of each row of `k`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 pub fn stream_f32(
-    chunks: &[Chunk<'_>],
-    length: usize,
+    chunk: Chunk<'_>,
+    blocks: usize,
     activations: &[f32],
     k: usize,
     first: usize,
-    weights: &mut [f32],
+    weights: &mut FloatWeights,
     sums: &mut [f32],
 ) {
-    let rows = sums.len() / WIDE;
-    assert!(chunks.len() * LANES <= WIDE && first + length <= k && activations.len() == rows * k);
-    let blocks = length / BLOCK;
+    let rows = sums.len() / COLUMNS;
+    assert!(blocks <= BLOCKS && first + blocks * BLOCK <= k && activations.len() == rows * k);
     if rows <= FUSED_ROWS {
-        for (i, chunk) in chunks.iter().enumerate() {
-            let (activations, sums) = (activations[first..].as_ptr(), sums[i * LANES..].as_mut_ptr());
-            // SAFETY: `rows` rows of `k` activations, of which `length` from `first` on are read, and as many rows of
-            // `WIDE` sums, by the assert above.
-            unsafe {
-                match rows {
-                    1 => fused::<1>(*chunk, blocks, activations, k, sums),
-                    2 => fused::<2>(*chunk, blocks, activations, k, sums),
-                    3 => fused::<3>(*chunk, blocks, activations, k, sums),
-                    4 => fused::<4>(*chunk, blocks, activations, k, sums),
-                    _ => {}
-                }
+        let (activations, sums) = (activations[first.min(activations.len())..].as_ptr(), sums.as_mut_ptr());
+        // SAFETY: `rows` rows of `k` activations, of which `blocks * 16` from `first` on are read, and as many rows of
+        // sums, by the assert above.
+        unsafe {
+            match rows {
+                1 => fused::<1>(chunk, blocks, activations, k, sums),
+                2 => fused::<2>(chunk, blocks, activations, k, sums),
+                3 => fused::<3>(chunk, blocks, activations, k, sums),
+                4 => fused::<4>(chunk, blocks, activations, k, sums),
+                _ => {}
             }
         }
         return;
     }
-    for (i, chunk) in chunks.iter().enumerate() {
-        decode_f32(*chunk, blocks, &mut weights[i * LANES..], WIDE);
-    }
-    let weights = weights[..length * WIDE].as_ptr();
-    for row in (0..rows).step_by(ROWS) {
-        let (activations, sums) = (activations[row * k + first..].as_ptr(), sums[row * WIDE..].as_mut_ptr());
-        // SAFETY: at most the rows that are left, as above; `length` rows of `WIDE` weights.
-        unsafe {
-            match rows - row {
-                1 => multiply::<1>(weights, length, activations, k, sums),
-                2 => multiply::<2>(weights, length, activations, k, sums),
-                3 => multiply::<3>(weights, length, activations, k, sums),
-                4 => multiply::<4>(weights, length, activations, k, sums),
-                5 => multiply::<5>(weights, length, activations, k, sums),
-                6 => multiply::<6>(weights, length, activations, k, sums),
-                7 => multiply::<7>(weights, length, activations, k, sums),
-                _ => multiply::<ROWS>(weights, length, activations, k, sums),
-            }
-        }
-    }
-}
-
-/// Decodes a panel and multiplies it with `R` rows, all in registers. A block is summed before it is scaled.
-///
-/// # Safety
-/// `16 * blocks` activations at each of `activations + r * k`, and 16 sums at each of `sums + r * WIDE`, for `r < R`.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn fused<const R: usize>(chunk: Chunk<'_>, blocks: usize, activations: *const f32, k: usize, sums: *mut f32) {
-    let (values, value_stride) = chunk.values_by_column();
-    let scales = chunk_scales(chunk);
-    // SAFETY: as this function demands.
-    let mut total: [__m512; R] = std::array::from_fn(|r| unsafe { _mm512_loadu_ps(sums.add(r * WIDE)) });
-    for pair in 0..blocks.div_ceil(2) {
-        // SAFETY: a chunk has 8 times 16 bytes of values in each column.
-        let dwords = unsafe { four_dwords(values.add(16 * pair), value_stride) };
-        for block in 2 * pair..blocks.min(2 * pair + 2) {
-            let mut sum = [_mm512_setzero_ps(); R];
-            for half in 0..2 {
-                let mut dword = dwords[block % 2 * 2 + half];
-                for i in 0..8 {
-                    let weight = _mm512_permutexvar_ps(dword, e2m1());
-                    for (r, sum) in sum.iter_mut().enumerate() {
-                        // SAFETY: as this function demands.
-                        let activation = unsafe { *activations.add(r * k + block * BLOCK + half * 8 + i) };
-                        *sum = _mm512_fmadd_ps(_mm512_set1_ps(activation), weight, *sum);
-                    }
-                    dword = _mm512_srli_epi32::<4>(dword);
+    for begin in (0..blocks).step_by(STEP / BLOCK) {
+        let end = blocks.min(begin + STEP / BLOCK);
+        decode_f32(chunk, begin..end, weights.as_flattened_mut(), COLUMNS);
+        let weights = &weights[..(end - begin) * BLOCK];
+        let first = first + begin * BLOCK;
+        for row in (0..rows).step_by(ROWS) {
+            let (activations, sums) = (activations[row * k + first..].as_ptr(), sums[row * COLUMNS..].as_mut_ptr());
+            // SAFETY: at most the rows that are left, `k` activations and `COLUMNS` sums apart, by the assert above.
+            unsafe {
+                match rows - row {
+                    1 => multiply::<1>(weights, activations, k, sums),
+                    2 => multiply::<2>(weights, activations, k, sums),
+                    3 => multiply::<3>(weights, activations, k, sums),
+                    4 => multiply::<4>(weights, activations, k, sums),
+                    5 => multiply::<5>(weights, activations, k, sums),
+                    6 => multiply::<6>(weights, activations, k, sums),
+                    7 => multiply::<7>(weights, activations, k, sums),
+                    _ => multiply::<ROWS>(weights, activations, k, sums),
                 }
             }
-            let scale = scale(&scales, block);
-            for (total, sum) in total.iter_mut().zip(sum) {
-                *total = _mm512_fmadd_ps(sum, scale, *total);
-            }
         }
-    }
-    for (r, total) in total.into_iter().enumerate() {
-        // SAFETY: as this function demands.
-        unsafe { _mm512_storeu_ps(sums.add(r * WIDE), total) };
     }
 }
 
-/// Adds the products of `length` values of `WIDE` decoded columns and `R` rows.
+/// Decodes a chunk and multiplies it with `R` rows, all in registers. A block is summed before it is scaled.
 ///
 /// # Safety
-/// `length * WIDE` weights, `length` activations at each of `activations + r * k`, and `WIDE` sums at each of
-/// `sums + r * WIDE`, for `r < R`.
+/// `16 * blocks` activations at each of `activations + r * k`, and `COLUMNS` sums at each of `sums + r * COLUMNS`, for
+/// `r < R`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn multiply<const R: usize>(
-    weights: *const f32,
-    length: usize,
-    activations: *const f32,
-    k: usize,
-    sums: *mut f32,
-) {
-    let mut total = [[_mm512_setzero_ps(); 2]; R];
-    for i in 0..length {
+unsafe fn fused<const R: usize>(chunk: Chunk<'_>, blocks: usize, activations: *const f32, k: usize, sums: *mut f32) {
+    for half in 0..2 {
+        let sums = sums.wrapping_add(half * VECTOR);
+        let scales = chunk_scales(chunk, half);
         // SAFETY: as this function demands.
-        let (left, right) =
-            unsafe { (_mm512_loadu_ps(weights.add(i * WIDE)), _mm512_loadu_ps(weights.add(i * WIDE + LANES))) };
+        let mut total: [__m512; R] = std::array::from_fn(|r| unsafe { _mm512_loadu_ps(sums.add(r * COLUMNS)) });
+        for first in (0..blocks).step_by(LINE_BLOCKS) {
+            for (pair, vectors) in line(chunk, half, first / LINE_BLOCKS).into_iter().enumerate() {
+                let words = transpose(vectors);
+                let block = first + 2 * pair;
+                for (i, words) in words.as_chunks::<2>().0.iter().enumerate().take(blocks.saturating_sub(block)) {
+                    let mut sum = [_mm512_setzero_ps(); R];
+                    for (j, &(mut word)) in words.iter().enumerate() {
+                        for l in 0..8 {
+                            let weight = _mm512_permutexvar_ps(word, e2m1());
+                            for (r, sum) in sum.iter_mut().enumerate() {
+                                // SAFETY: as this function demands.
+                                let activation = unsafe { *activations.add(r * k + (block + i) * BLOCK + j * 8 + l) };
+                                *sum = _mm512_fmadd_ps(_mm512_set1_ps(activation), weight, *sum);
+                            }
+                            word = _mm512_srli_epi32::<4>(word);
+                        }
+                    }
+                    let scale = scale(&scales, block + i);
+                    for (total, sum) in total.iter_mut().zip(sum) {
+                        *total = _mm512_fmadd_ps(sum, scale, *total);
+                    }
+                }
+            }
+        }
+        for (r, total) in total.into_iter().enumerate() {
+            // SAFETY: as this function demands.
+            unsafe { _mm512_storeu_ps(sums.add(r * COLUMNS), total) };
+        }
+    }
+}
+
+/// Adds the products of decoded weights and `R` rows.
+///
+/// # Safety
+/// As many activations as there are lines of weights at each of `activations + r * k`, and `COLUMNS` sums at each of
+/// `sums + r * COLUMNS`, for `r < R`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn multiply<const R: usize>(weights: &[[f32; COLUMNS]], activations: *const f32, k: usize, sums: *mut f32) {
+    let mut total = [[_mm512_setzero_ps(); 2]; R];
+    for (i, weights) in weights.iter().enumerate() {
+        let weights = weights.as_ptr();
+        // SAFETY: a line of weights is two vectors.
+        let (left, right) = unsafe { (_mm512_loadu_ps(weights), _mm512_loadu_ps(weights.add(VECTOR))) };
         for (r, [total_left, total_right]) in total.iter_mut().enumerate() {
             // SAFETY: as this function demands.
             let activation = _mm512_set1_ps(unsafe { *activations.add(r * k + i) });
@@ -189,9 +196,9 @@ unsafe fn multiply<const R: usize>(
     for (r, [left, right]) in total.into_iter().enumerate() {
         // SAFETY: as this function demands.
         unsafe {
-            let sums = sums.add(r * WIDE);
+            let sums = sums.add(r * COLUMNS);
             _mm512_storeu_ps(sums, _mm512_add_ps(_mm512_loadu_ps(sums), left));
-            _mm512_storeu_ps(sums.add(LANES), _mm512_add_ps(_mm512_loadu_ps(sums.add(LANES)), right));
+            _mm512_storeu_ps(sums.add(VECTOR), _mm512_add_ps(_mm512_loadu_ps(sums.add(VECTOR)), right));
         }
     }
 }
@@ -214,13 +221,14 @@ pub fn ue4m3(bits: __m512i) -> __m512 {
     _mm512_mask_mul_ps(_mm512_set1_ps(f32::NAN), number, _mm512_castsi512_ps(bits), rebias)
 }
 
-/// The scales of a chunk: byte `b % 4` of vector `b / 4` for block `b`.
+/// The scales of 16 columns of a chunk: byte `b % 4` of vector `b / 4` for block `b`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 #[inline]
-pub fn chunk_scales(chunk: Chunk<'_>) -> [__m512i; 4] {
+pub fn chunk_scales(chunk: Chunk<'_>, half: usize) -> [__m512i; 4] {
     let (scales, stride) = chunk.scales_by_column();
+    let scales = scales.wrapping_add(half * VECTOR * stride);
     // SAFETY: a chunk has 16 scales in each column.
-    unsafe { four_dwords(scales, stride) }
+    transpose(std::array::from_fn(|i| gather(|c| unsafe { sixteen(scales.add((4 * c + i) * stride), stride) })))
 }
 
 /// The scales of block `block` of 16 columns, from what [`chunk_scales`] returns.
@@ -237,23 +245,42 @@ pub fn scale(scales: &[__m512i; 4], block: usize) -> __m512 {
     ue4m3(_mm512_and_si512(shifted, _mm512_set1_epi32(0x7f << 20)))
 }
 
-/// Transposes 16 bytes of each of 16 columns: vector `d` holds 32-bit word `d` of every column, a column a lane.
-///
-/// # Safety
-/// 16 bytes are readable at each of `first + c * stride` for `c < 16`.
+/// The values of eight blocks of 16 columns of a chunk, 64 bytes each, for [`transpose`] to put in order two blocks at a
+/// time.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 #[inline]
-pub unsafe fn four_dwords(first: *const u8, stride: usize) -> [__m512i; 4] {
-    // Vector i takes columns i, 4 + i, 8 + i and 12 + i, so that transposing 4 x 4 words inside each 128 bits puts all
-    // columns in order.
-    let load = |i: usize| {
-        // SAFETY: as this function demands.
-        let column = |c: usize| unsafe { _mm_loadu_si128(first.add((4 * c + i) * stride).cast()) };
-        let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(column(0)), column(1));
-        let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(column(2)), column(3));
-        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
-    };
-    let (a, b, c, d) = (load(0), load(1), load(2), load(3));
+pub fn line(chunk: Chunk<'_>, half: usize, line: usize) -> [[__m512i; 4]; 4] {
+    let (values, stride) = chunk.values_by_column();
+    assert!(half < 2 && line < BLOCKS / LINE_BLOCKS);
+    let values = values.wrapping_add(half * VECTOR * stride + 64 * line);
+    let mut vectors = [[_mm512_setzero_si512(); 4]; 4];
+    for i in 0..4 {
+        let columns: [*const u8; 4] = std::array::from_fn(|c| values.wrapping_add((4 * c + i) * stride));
+        for (pair, vectors) in vectors.iter_mut().enumerate() {
+            // SAFETY: a chunk has two lines of 64 bytes in each column.
+            vectors[i] = gather(|c| unsafe { _mm_loadu_si128(columns[c].add(16 * pair).cast()) });
+        }
+        for column in columns {
+            prefetch(column, stride);
+        }
+    }
+    vectors
+}
+
+/// Four times 16 bytes side by side.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+#[inline]
+fn gather(load: impl Fn(usize) -> __m128i) -> __m512i {
+    let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(load(0)), load(1));
+    let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(load(2)), load(3));
+    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+}
+
+/// Transposes 16 bytes of each of 16 columns: vector `d` of the result holds 32-bit word `d` of every column, a column a
+/// lane. Vector `i` of the argument holds columns `i`, `4 + i`, `8 + i` and `12 + i`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+#[inline]
+pub fn transpose([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
     let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
     [
@@ -262,4 +289,23 @@ pub unsafe fn four_dwords(first: *const u8, stride: usize) -> [__m512i; 4] {
         _mm512_unpacklo_epi64(ab_high, cd_high),
         _mm512_unpackhi_epi64(ab_high, cd_high),
     ]
+}
+
+/// Asks for what lies one panel after `place` in memory: the same place of the columns that come next. Hardware prefetchers
+/// do not follow as many columns at once.
+#[inline]
+fn prefetch(place: *const u8, stride: usize) {
+    // SAFETY: a prefetch accesses nothing, whatever its address.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(place.wrapping_add(COLUMNS * stride).cast()) };
+}
+
+/// Loads 16 bytes, and asks for those one panel further.
+///
+/// # Safety
+/// 16 bytes are readable at `place`.
+#[inline]
+unsafe fn sixteen(place: *const u8, stride: usize) -> __m128i {
+    prefetch(place, stride);
+    // SAFETY: as this function demands.
+    unsafe { _mm_loadu_si128(place.cast()) }
 }

@@ -2,10 +2,10 @@
 
 use std::arch::x86_64::*;
 
-use super::avx512::{chunk_scales, four_dwords, scale};
+use super::avx512::{LINE_BLOCKS, chunk_scales, line, scale, transpose};
 use super::chunk::Chunk;
-use super::integers::{IntegerBlock, IntegerWeights, OFFSET};
-use super::{BLOCKS, LANES, WIDE};
+use super::integers::{IntegerBlock, IntegerColumns, IntegerWeights, LANES, OFFSET};
+use super::{BLOCKS, COLUMNS};
 use crate::kernel::cpu::codes::{E2M1_HALVES, UE4M3};
 
 /// Rows whose sums are kept in registers together.
@@ -32,8 +32,8 @@ pub fn integer_row(values: &[u8], scales: &[u8], to: &mut [IntegerBlock]) {
     }
 }
 
-/// Adds to `sums` (`[rows][WIDE]`, from lane `lane` on) the products of a chunk and the activations from block `first` on of
-/// each row of `row_blocks`.
+/// Adds to `sums` (`[rows][COLUMNS]`) the products of the first `blocks` blocks of a chunk and the activations from block
+/// `first` on of each row of `row_blocks`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
 pub fn stream_integers(
     chunk: Chunk<'_>,
@@ -41,19 +41,17 @@ pub fn stream_integers(
     activations: &[IntegerBlock],
     row_blocks: usize,
     first: usize,
-    weights: &mut [IntegerWeights; BLOCKS],
+    weights: &mut IntegerWeights,
     sums: &mut [f32],
-    lane: usize,
 ) {
-    let rows = sums.len() / WIDE;
+    let rows = sums.len() / COLUMNS;
     assert!(blocks <= BLOCKS && first + blocks <= row_blocks && activations.len() == rows * row_blocks);
-    assert!(lane + LANES <= WIDE);
     decode(chunk, blocks, weights);
     let weights = &weights[..blocks];
     for row in (0..rows).step_by(ROWS) {
-        let (activations, sums) = (&activations[row * row_blocks + first..], &mut sums[row * WIDE + lane..]);
-        let (activations, sums) = (activations.as_ptr(), sums.as_mut_ptr());
-        // SAFETY: at most the rows that are left, `row_blocks` blocks of activations and `WIDE` sums apart, by the asserts.
+        let activations = activations[row * row_blocks + first..].as_ptr();
+        let sums = sums[row * COLUMNS..].as_mut_ptr();
+        // SAFETY: at most the rows that are left, `row_blocks` blocks of activations and `COLUMNS` sums apart, by the assert.
         unsafe {
             match rows - row {
                 1 => multiply::<1>(weights, activations, row_blocks, sums),
@@ -68,68 +66,81 @@ pub fn stream_integers(
 /// Decodes a chunk to unsigned bytes and f32 scales.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
 #[inline]
-fn decode(chunk: Chunk<'_>, blocks: usize, to: &mut [IntegerWeights; BLOCKS]) {
-    let (values, value_stride) = chunk.values_by_column();
-    let scales = chunk_scales(chunk);
+fn decode(chunk: Chunk<'_>, blocks: usize, to: &mut IntegerWeights) {
     // The permutation looks at six bits of an index: four copies of the table make the upper two, bits of a neighbouring
     // nibble, not matter.
     // SAFETY: the table holds 16 bytes.
     let halves = _mm512_broadcast_i32x4(unsafe { _mm_loadu_si128(E2M1_HALVES.as_ptr().cast()) });
     let table = _mm512_add_epi8(halves, _mm512_set1_epi8(OFFSET));
-    for pair in 0..blocks.div_ceil(2) {
-        // SAFETY: a chunk has 8 times 16 bytes of values in each column.
-        let dwords = unsafe { four_dwords(values.add(16 * pair), value_stride) };
-        for block in 2 * pair..blocks.min(2 * pair + 2) {
-            let to = &mut to[block];
-            for half in 0..2 {
-                let dword = dwords[block % 2 * 2 + half];
-                let even = _mm512_permutexvar_epi8(dword, table);
-                let odd = _mm512_permutexvar_epi8(_mm512_srli_epi16::<4>(dword), table);
-                // SAFETY: 64 bytes each.
-                unsafe {
-                    _mm512_storeu_si512(to.quads[2 * half].as_mut_ptr().cast(), even);
-                    _mm512_storeu_si512(to.quads[2 * half + 1].as_mut_ptr().cast(), odd);
+    for half in 0..2 {
+        let scales = chunk_scales(chunk, half);
+        for first in (0..blocks).step_by(LINE_BLOCKS) {
+            for (pair, vectors) in line(chunk, half, first / LINE_BLOCKS).into_iter().enumerate() {
+                let words = transpose(vectors);
+                for (i, words) in words.as_chunks::<2>().0.iter().enumerate() {
+                    // Past the last block of a short chunk these are zeros.
+                    let block = first + 2 * pair + i;
+                    let to = &mut to[block][half];
+                    for (quads, &word) in to.quads.as_chunks_mut::<2>().0.iter_mut().zip(words) {
+                        let even = _mm512_permutexvar_epi8(word, table);
+                        let odd = _mm512_permutexvar_epi8(_mm512_srli_epi16::<4>(word), table);
+                        // SAFETY: 64 bytes each.
+                        unsafe {
+                            _mm512_storeu_si512(quads[0].as_mut_ptr().cast(), even);
+                            _mm512_storeu_si512(quads[1].as_mut_ptr().cast(), odd);
+                        }
+                    }
+                    // SAFETY: 16 floats.
+                    unsafe { _mm512_storeu_ps(to.scales.as_mut_ptr(), scale(&scales, block)) };
                 }
             }
-            // SAFETY: 16 floats.
-            unsafe { _mm512_storeu_ps(to.scales.as_mut_ptr(), scale(&scales, block)) };
         }
     }
 }
 
-/// Adds the products of decoded blocks of 16 columns and `R` rows.
+/// Adds the products of decoded blocks and `R` rows.
 ///
 /// # Safety
-/// As many blocks as there are of weights at each of `activations + r * row_blocks`, and 16 sums at each of
-/// `sums + r * WIDE`, for `r < R`.
+/// As many blocks as there are of weights at each of `activations + r * row_blocks`, and `COLUMNS` sums at each of
+/// `sums + r * COLUMNS`, for `r < R`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
 unsafe fn multiply<const R: usize>(
-    weights: &[IntegerWeights],
+    weights: &[[IntegerColumns; 2]],
     activations: *const IntegerBlock,
     row_blocks: usize,
     sums: *mut f32,
 ) {
-    // SAFETY: as this function demands.
-    let mut total: [__m512; R] = std::array::from_fn(|r| unsafe { _mm512_loadu_ps(sums.add(r * WIDE)) });
+    let mut total = [[_mm512_setzero_ps(); 2]; R];
     for (block, weights) in weights.iter().enumerate() {
         // SAFETY: 64 bytes each.
-        let quads = weights.quads.each_ref().map(|quad| unsafe { _mm512_load_si512(quad.as_ptr().cast()) });
+        let quads = weights
+            .each_ref()
+            .map(|half| half.quads.each_ref().map(|quad| unsafe { _mm512_load_si512(quad.as_ptr().cast()) }));
         // SAFETY: 16 floats.
-        let scales = unsafe { _mm512_load_ps(weights.scales.as_ptr()) };
+        let scales = weights.each_ref().map(|half| unsafe { _mm512_load_ps(half.scales.as_ptr()) });
         for (r, total) in total.iter_mut().enumerate() {
             // SAFETY: as this function demands.
             let activation = unsafe { &*activations.add(r * row_blocks + block) };
-            let mut dot = _mm512_set1_epi32(activation.offset);
-            for (quad, activation) in quads.iter().zip(activation.quads) {
-                let activation = i32::from_ne_bytes(activation.map(|byte| byte as u8));
-                dot = _mm512_dpbusd_epi32(dot, *quad, _mm512_set1_epi32(activation));
+            let mut dots = [_mm512_set1_epi32(activation.offset); 2];
+            for (i, activation) in activation.quads.iter().enumerate() {
+                let activation = _mm512_set1_epi32(i32::from_ne_bytes(activation.map(|byte| byte as u8)));
+                for (dot, quads) in dots.iter_mut().zip(&quads) {
+                    *dot = _mm512_dpbusd_epi32(*dot, quads[i], activation);
+                }
             }
-            let scales = _mm512_mul_ps(scales, _mm512_set1_ps(activation.scale));
-            *total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scales, *total);
+            let activation_scale = _mm512_set1_ps(activation.scale);
+            for ((total, dot), scale) in total.iter_mut().zip(dots).zip(scales) {
+                *total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(scale, activation_scale), *total);
+            }
         }
     }
     for (r, total) in total.into_iter().enumerate() {
-        // SAFETY: as this function demands.
-        unsafe { _mm512_storeu_ps(sums.add(r * WIDE), total) };
+        for (half, total) in total.into_iter().enumerate() {
+            // SAFETY: as this function demands.
+            unsafe {
+                let sums = sums.add(r * COLUMNS + half * LANES);
+                _mm512_storeu_ps(sums, _mm512_add_ps(_mm512_loadu_ps(sums), total));
+            }
+        }
     }
 }

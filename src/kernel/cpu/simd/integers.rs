@@ -5,7 +5,7 @@
 //! the block's activations, which takes the offset out again. It stays below 16 * 24 * 12 in size, so it is exact; then it is
 //! scaled in f32 by both scales, and added to the sums of other blocks.
 
-use super::LANES;
+use super::{BLOCKS, COLUMNS};
 
 /// What makes the halves of a weight an unsigned byte.
 pub const OFFSET: i8 = 12;
@@ -23,18 +23,23 @@ pub struct IntegerBlock {
     pub scale: f32,
 }
 
-/// A block of the 16 columns of a panel.
+/// A block of [`LANES`] columns.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub struct IntegerWeights {
+pub struct IntegerColumns {
     /// Unsigned bytes: halves plus [`OFFSET`]. Four of each column, in the order of [`IntegerBlock::quads`].
     pub quads: [[u8; 4 * LANES]; 4],
     /// The scale of each column.
     pub scales: [f32; LANES],
 }
 
-impl Default for IntegerWeights {
-    fn default() -> Self {
-        IntegerWeights { quads: [[0; 4 * LANES]; 4], scales: [0.0; LANES] }
-    }
+/// Columns of [`IntegerColumns`]: half a panel.
+pub const LANES: usize = COLUMNS / 2;
+
+/// A chunk of weights: for each block the two halves of the panel.
+pub type IntegerWeights = [[IntegerColumns; 2]; BLOCKS];
+
+impl IntegerColumns {
+    /// A block of weights of scale 0.
+    pub const ZERO: Self = IntegerColumns { quads: [[0; 4 * LANES]; 4], scales: [0.0; LANES] };
 }

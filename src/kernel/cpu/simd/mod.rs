@@ -1,7 +1,7 @@
 //! The inner loops, one file per instruction set, and the choice between them. All `unsafe` of the kernels is here.
 //!
-//! A panel is [`LANES`] neighbouring columns of an expert's weights, one a vector lane: sums need no reduction across lanes,
-//! and an activation is one broadcast. The loops work on chunks of [`DEPTH`] values of k ([`Chunk`]).
+//! A panel is [`COLUMNS`] neighbouring columns of an expert's weights, a column a vector lane: sums need no reduction across
+//! lanes, and an activation is one broadcast for all of them. The loops work on chunks of [`DEPTH`] values of k ([`Chunk`]).
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -20,19 +20,22 @@ use half::bf16;
 
 use self::chunk::Chunk;
 pub use self::gemm_f32::{GemmF32, gemm_f32};
-pub use self::integers::{IntegerBlock, IntegerWeights};
+pub use self::integers::{IntegerBlock, IntegerColumns, IntegerWeights};
 use super::codes::BLOCK;
 use super::isa::Isa;
 use super::problem::{Panel, Rows};
 
 /// Columns side by side in a panel.
-pub const LANES: usize = 16;
+pub const COLUMNS: usize = 32;
 /// Values of k in a chunk: 256, so that a column's scales of a chunk are 16 bytes.
 pub const DEPTH: usize = 256;
 /// Blocks of a chunk.
 pub const BLOCKS: usize = DEPTH / BLOCK;
-/// Columns of a row of sums: two panels, so that a broadcast activation serves two vectors.
-pub const WIDE: usize = 2 * LANES;
+/// Values of k that are decoded to f32 at a time: with [`COLUMNS`] columns 16 KiB, which leaves room in a first-level cache.
+pub const STEP: usize = DEPTH / 2;
+
+/// Decoded weights on their way from the decoder to the multiplier: `[STEP][COLUMNS]`.
+pub type FloatWeights = [[f32; COLUMNS]; STEP];
 
 /// Calls the function of the instruction set `$isa`, which the caller knows this machine to have.
 macro_rules! dispatch {
@@ -62,15 +65,14 @@ pub fn activations_f32(isa: Isa, activations: Rows<'_>, k: usize, rows: Range<us
     }
 }
 
-/// Decodes values `range` of k of a panel to f32, exactly, without the global: `to[i * stride + lane]` for the `i`th of
-/// them. Lanes past the last column get zeros.
+/// Decodes values `range` of k of a panel to f32, exactly, without the global: `to[i * stride + column]` for the `i`th of
+/// them. `range` begins at a multiple of 16 and ends at one. Columns past the panel's last get zeros.
 pub fn decode_f32(isa: Isa, panel: Panel<'_>, range: Range<usize>, to: &mut [f32], stride: usize) {
     for (i, first) in range.clone().step_by(DEPTH).enumerate() {
         let length = DEPTH.min(range.end - first);
         let mut padded = [0; chunk::PADDED];
         let chunk = Chunk::new(panel, first, length, &mut padded);
-        let to = &mut to[i * DEPTH * stride..];
-        dispatch!(isa, decode_f32(chunk, length / BLOCK, to, stride))
+        dispatch!(isa, decode_f32(chunk, 0..length / BLOCK, &mut to[i * DEPTH * stride..], stride))
     }
 }
 
@@ -100,68 +102,42 @@ pub fn activations_integers(
     }
 }
 
-/// Adds to `sums` (`[rows][WIDE]`) the products of one or two panels and f32 activations (`[rows][k]`). `weights` is
-/// scratch.
-pub fn stream_f32(isa: Isa, panels: &[Panel<'_>], activations: &[f32], weights: &mut Vec<f32>, sums: &mut [f32]) {
-    let Some(k) = panels.first().map(|panel| panel.k) else { return };
-    weights.resize(DEPTH * WIDE, 0.0);
+/// Adds to `sums` (`[rows][COLUMNS]`) the products of a panel and f32 activations (`[rows][k]`).
+pub fn stream_f32(isa: Isa, panel: Panel<'_>, activations: &[f32], weights: &mut FloatWeights, sums: &mut [f32]) {
+    let k = panel.k;
     for first in (0..k).step_by(DEPTH) {
         let length = DEPTH.min(k - first);
-        let (mut one, mut two) = ([0; chunk::PADDED], [0; chunk::PADDED]);
-        match panels {
-            [a] => {
-                let chunks = [Chunk::new(*a, first, length, &mut one)];
-                dispatch!(isa, stream_f32(&chunks, length, activations, k, first, weights, sums))
-            }
-            [a, b] => {
-                let chunks = [Chunk::new(*a, first, length, &mut one), Chunk::new(*b, first, length, &mut two)];
-                dispatch!(isa, stream_f32(&chunks, length, activations, k, first, weights, sums))
-            }
-            _ => {}
-        }
+        let mut padded = [0; chunk::PADDED];
+        let chunk = Chunk::new(panel, first, length, &mut padded);
+        dispatch!(isa, stream_f32(chunk, length / BLOCK, activations, k, first, weights, sums))
     }
 }
 
-/// Adds to `sums` (`[rows][WIDE]`) the products of one or two panels and integer activations (`[rows][k/16]`). `weights` is
-/// scratch.
+/// Adds to `sums` (`[rows][COLUMNS]`) the products of a panel and integer activations (`[rows][k/16]`).
 pub fn stream_integers(
     isa: Isa,
-    panels: &[Panel<'_>],
+    panel: Panel<'_>,
     activations: &[IntegerBlock],
-    weights: &mut [IntegerWeights; BLOCKS],
+    weights: &mut IntegerWeights,
     sums: &mut [f32],
 ) {
-    for (i, panel) in panels.iter().enumerate() {
-        let (lane, row_blocks) = (i * LANES, panel.k / BLOCK);
-        for first in (0..panel.k).step_by(DEPTH) {
-            let length = DEPTH.min(panel.k - first);
-            let (blocks, first_block) = (length / BLOCK, first / BLOCK);
-            let mut padded = [0; chunk::PADDED];
-            let chunk = Chunk::new(*panel, first, length, &mut padded);
-            match isa {
-                // SAFETY: as in `dispatch`.
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512Vnni => unsafe {
-                    avx512_vnni::stream_integers(
-                        chunk,
-                        blocks,
-                        activations,
-                        row_blocks,
-                        first_block,
-                        weights,
-                        sums,
-                        lane,
-                    )
-                },
-                // SAFETY: as in `dispatch`; AVX-512 comes with AVX2.
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 | Isa::Avx2 => unsafe {
-                    avx2::stream_integers(chunk, blocks, activations, row_blocks, first_block, weights, sums, lane)
-                },
-                _ => {
-                    portable::stream_integers(chunk, blocks, activations, row_blocks, first_block, weights, sums, lane)
-                }
-            }
+    let row_blocks = panel.k / BLOCK;
+    for first in (0..row_blocks).step_by(BLOCKS) {
+        let blocks = BLOCKS.min(row_blocks - first);
+        let mut padded = [0; chunk::PADDED];
+        let chunk = Chunk::new(panel, first * BLOCK, blocks * BLOCK, &mut padded);
+        match isa {
+            // SAFETY: as in `dispatch`.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni => unsafe {
+                avx512_vnni::stream_integers(chunk, blocks, activations, row_blocks, first, weights, sums)
+            },
+            // SAFETY: as in `dispatch`; AVX-512 comes with AVX2.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 | Isa::Avx2 => unsafe {
+                avx2::stream_integers(chunk, blocks, activations, row_blocks, first, weights, sums)
+            },
+            _ => portable::stream_integers(chunk, blocks, activations, row_blocks, first, weights, sums),
         }
     }
 }

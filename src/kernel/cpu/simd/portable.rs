@@ -1,10 +1,12 @@
 //! Plain loops over lanes, which compilers turn into whatever vectors the target has.
 
+use std::ops::Range;
+
 use half::bf16;
 
 use super::chunk::Chunk;
-use super::integers::{IntegerBlock, IntegerWeights, OFFSET};
-use super::{BLOCKS, LANES, WIDE};
+use super::integers::{IntegerBlock, IntegerWeights, LANES, OFFSET};
+use super::{COLUMNS, FloatWeights, STEP};
 use crate::kernel::cpu::codes::{BLOCK, E2M1, E2M1_HALVES, UE4M3};
 
 /// Rows whose sums are kept in registers together.
@@ -29,14 +31,15 @@ pub fn decode_row(values: &[u8], scales: &[u8], to: &mut [f32]) {
     }
 }
 
-/// The first `blocks` blocks of a chunk to f32: `to[i * stride + lane]` for value `i` of k.
-pub fn decode_f32(chunk: Chunk<'_>, blocks: usize, to: &mut [f32], stride: usize) {
-    for lane in 0..LANES {
-        let columns = chunk.values(lane).chunks_exact(BLOCK / 2).zip(chunk.scales(lane)).take(blocks);
-        for (block, (values, &scale)) in columns.enumerate() {
+/// Blocks of a chunk to f32: `to[i * stride + column]` for the `i`th value of k of them.
+pub fn decode_f32(chunk: Chunk<'_>, blocks: Range<usize>, to: &mut [f32], stride: usize) {
+    for column in 0..COLUMNS {
+        let values = &chunk.values(column).as_chunks::<8>().0[blocks.clone()];
+        let scales = &chunk.scales(column)[blocks.clone()];
+        for (block, (values, &scale)) in values.iter().zip(scales).enumerate() {
             let scale = UE4M3[usize::from(scale)];
             for (i, &byte) in values.iter().enumerate() {
-                let at = (block * BLOCK + 2 * i) * stride + lane;
+                let at = (block * BLOCK + 2 * i) * stride + column;
                 to[at] = E2M1[usize::from(byte & 15)] * scale;
                 to[at + stride] = E2M1[usize::from(byte >> 4)] * scale;
             }
@@ -44,41 +47,44 @@ pub fn decode_f32(chunk: Chunk<'_>, blocks: usize, to: &mut [f32], stride: usize
     }
 }
 
-/// Adds to `sums` (`[rows][WIDE]`) the products of one or two panels, cut into chunks of `length` values from `first` on,
-/// and the activations of each row of `k`. `weights` is scratch, `[DEPTH][WIDE]`.
+/// Adds to `sums` (`[rows][COLUMNS]`) the products of the first `blocks` blocks of a chunk and the activations from `first`
+/// on of each row of `k`.
 pub fn stream_f32(
-    chunks: &[Chunk<'_>],
-    length: usize,
+    chunk: Chunk<'_>,
+    blocks: usize,
     activations: &[f32],
     k: usize,
     first: usize,
-    weights: &mut [f32],
+    weights: &mut FloatWeights,
     sums: &mut [f32],
 ) {
-    for (i, chunk) in chunks.iter().enumerate() {
-        let lane = i * LANES;
-        decode_f32(*chunk, length / BLOCK, &mut weights[lane..], WIDE);
-        let weights = &weights[..length * WIDE];
-        for (activations, sums) in activations.chunks(ROWS * k).zip(sums.chunks_mut(ROWS * WIDE)) {
-            if activations.len() == ROWS * k {
-                let rows: [&[f32]; ROWS] = std::array::from_fn(|r| &activations[r * k + first..][..length]);
-                for (r, row) in columns(weights, lane, rows).iter().enumerate() {
-                    add(&mut sums[r * WIDE + lane..], row);
-                }
-            } else {
-                for (activations, sums) in activations.chunks(k).zip(sums.chunks_mut(WIDE)) {
-                    let [row] = columns(weights, lane, [&activations[first..][..length]]);
-                    add(&mut sums[lane..], &row);
+    for begin in (0..blocks).step_by(STEP / BLOCK) {
+        let end = blocks.min(begin + STEP / BLOCK);
+        decode_f32(chunk, begin..end, weights.as_flattened_mut(), COLUMNS);
+        let weights = &weights[..(end - begin) * BLOCK];
+        let range = first + begin * BLOCK..first + end * BLOCK;
+        for (activations, sums) in activations.chunks(ROWS * k).zip(sums.chunks_mut(ROWS * COLUMNS)) {
+            for lane in (0..COLUMNS).step_by(LANES) {
+                if activations.len() == ROWS * k {
+                    let rows: [&[f32]; ROWS] = std::array::from_fn(|r| &activations[r * k..][range.clone()]);
+                    for (r, row) in columns(weights, lane, rows).iter().enumerate() {
+                        add(&mut sums[r * COLUMNS + lane..], row);
+                    }
+                } else {
+                    for (activations, sums) in activations.chunks(k).zip(sums.chunks_mut(COLUMNS)) {
+                        let [row] = columns(weights, lane, [&activations[range.clone()]]);
+                        add(&mut sums[lane..], &row);
+                    }
                 }
             }
         }
     }
 }
 
-/// Sums over k of a panel's weights and each of `R` rows.
-fn columns<const R: usize>(weights: &[f32], lane: usize, rows: [&[f32]; R]) -> [[f32; LANES]; R] {
+/// Sums over k of half a panel's weights and each of `R` rows.
+fn columns<const R: usize>(weights: &[[f32; COLUMNS]], lane: usize, rows: [&[f32]; R]) -> [[f32; LANES]; R] {
     let mut sums = [[0.0; LANES]; R];
-    for (i, weights) in weights.chunks_exact(WIDE).enumerate() {
+    for (i, weights) in weights.iter().enumerate() {
         let Some(weights) = weights[lane..].first_chunk::<LANES>() else { break };
         for (sums, row) in sums.iter_mut().zip(rows) {
             let activation = row[i];
@@ -110,44 +116,46 @@ pub fn integer_row(values: &[u8], scales: &[u8], to: &mut [IntegerBlock]) {
     }
 }
 
-/// Adds to `sums` (`[rows][WIDE]`, 16 lanes from `lane` on) the products of `blocks` blocks of a chunk and the activations
-/// from block `first` on of each row of `row_blocks`. `weights` is scratch.
-#[expect(clippy::too_many_arguments, reason = "plain numbers that say where to begin in each operand")]
+/// Adds to `sums` (`[rows][COLUMNS]`) the products of the first `blocks` blocks of a chunk and the activations from block
+/// `first` on of each row of `row_blocks`.
 pub fn stream_integers(
     chunk: Chunk<'_>,
     blocks: usize,
     activations: &[IntegerBlock],
     row_blocks: usize,
     first: usize,
-    weights: &mut [IntegerWeights; BLOCKS],
+    weights: &mut IntegerWeights,
     sums: &mut [f32],
-    lane: usize,
 ) {
     let weights = &mut weights[..blocks];
-    for column in 0..LANES {
+    for column in 0..COLUMNS {
+        let (half, lane) = (column / LANES, column % LANES);
         let values = chunk.values(column).as_chunks::<8>().0;
         for ((to, values), &scale) in weights.iter_mut().zip(values).zip(chunk.scales(column)) {
+            let to = &mut to[half];
             let bytes = |byte: u8| [byte & 15, byte >> 4].map(|code| (E2M1_HALVES[usize::from(code)] + OFFSET) as u8);
             for (i, &byte) in values.iter().enumerate() {
-                let at = 4 * column + i % 4;
+                let at = 4 * lane + i % 4;
                 [to.quads[i / 4 * 2][at], to.quads[i / 4 * 2 + 1][at]] = bytes(byte);
             }
-            to.scales[column] = UE4M3[usize::from(scale)];
+            to.scales[lane] = UE4M3[usize::from(scale)];
         }
     }
-    for (activations, sums) in activations.chunks_exact(row_blocks).zip(sums.chunks_exact_mut(WIDE)) {
-        let sums = &mut sums[lane..lane + LANES];
-        for (activation, weights) in activations[first..].iter().zip(weights.iter()) {
-            let mut dots = [activation.offset; LANES];
-            for (quad, columns) in activation.quads.iter().zip(&weights.quads) {
-                for (dot, column) in dots.iter_mut().zip(columns.as_chunks::<4>().0) {
-                    for (&activation, &weight) in quad.iter().zip(column) {
-                        *dot += i32::from(activation) * i32::from(weight);
+    for (activations, sums) in activations.chunks_exact(row_blocks).zip(sums.chunks_exact_mut(COLUMNS)) {
+        for (half, sums) in sums.chunks_exact_mut(LANES).enumerate() {
+            for (activation, weights) in activations[first..].iter().zip(weights.iter()) {
+                let weights = &weights[half];
+                let mut dots = [activation.offset; LANES];
+                for (quad, columns) in activation.quads.iter().zip(&weights.quads) {
+                    for (dot, column) in dots.iter_mut().zip(columns.as_chunks::<4>().0) {
+                        for (&activation, &weight) in quad.iter().zip(column) {
+                            *dot += i32::from(activation) * i32::from(weight);
+                        }
                     }
                 }
-            }
-            for ((sum, dot), scale) in sums.iter_mut().zip(dots).zip(weights.scales) {
-                *sum += dot as f32 * (scale * activation.scale);
+                for ((sum, dot), scale) in sums.iter_mut().zip(dots).zip(weights.scales) {
+                    *sum += dot as f32 * (scale * activation.scale);
+                }
             }
         }
     }
