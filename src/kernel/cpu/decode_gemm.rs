@@ -63,7 +63,7 @@ impl CpuKernel for DecodeGemm {
 /// Buffers of one thread, kept from call to call.
 #[derive(Default)]
 struct Scratch {
-    /// Activations of the task, `[rows][k]`.
+    /// Activations of the task, `[rows][row_stride(k)]`.
     activations: Vec<f32>,
     /// Decoded weights, `[DEPTH][PANEL]`.
     panel: Vec<f32>,
@@ -78,7 +78,7 @@ thread_local! {
 impl DecodeGemm {
     fn task(&self, problem: &Problem<'_>, mut task: Task<'_>, scratch: &mut Scratch) {
         let (k, rows) = (problem.k, task.rows.len());
-        scratch.activations.resize(rows * k, 0.0);
+        scratch.activations.resize(rows * simd::row_stride(k), 0.0);
         scratch.panel.resize(DEPTH * PANEL, 0.0);
         scratch.sums.resize(rows * PANEL, 0.0);
         simd::activations_f32(self.isa, problem.activations, k, task.rows.clone(), &mut scratch.activations);
@@ -98,7 +98,7 @@ impl DecodeGemm {
                     weights: &scratch.panel,
                     weights_stride: PANEL,
                     activations: &scratch.activations[depth..],
-                    activations_stride: k,
+                    activations_stride: simd::row_stride(k),
                     sums: &mut scratch.sums,
                     sums_stride: PANEL,
                     add: depth > 0,

@@ -59,7 +59,7 @@ impl CpuKernel for Stream {
 
 /// Buffers of one thread, kept from call to call.
 struct Scratch {
-    /// bf16 activations of the task, `[rows][k]`.
+    /// bf16 activations of the task, `[rows][row_stride(k)]`.
     floats: Vec<f32>,
     /// NVFP4 activations of the task, `[rows][k/16]`.
     integers: Vec<IntegerBlock>,
@@ -84,7 +84,7 @@ impl Stream {
         let (isa, k, rows) = (self.isa, problem.k, task.rows.len());
         match problem.activations {
             Rows::Bf16(_) => {
-                scratch.floats.resize(rows * k, 0.0);
+                scratch.floats.resize(rows * simd::row_stride(k), 0.0);
                 simd::activations_f32(isa, problem.activations, k, task.rows.clone(), &mut scratch.floats);
             }
             Rows::Nvfp4 { values, scales, .. } => {

@@ -7,7 +7,7 @@ use half::bf16;
 
 use super::chunk::Chunk;
 use super::integers::{IntegerBlock, IntegerWeights, LANES, OFFSET};
-use super::{BLOCKS, COLUMNS, FloatWeights, STEP, portable};
+use super::{BLOCKS, COLUMNS, FloatWeights, STEP, portable, row_groups};
 use crate::kernel::cpu::codes::{BLOCK, E2M1, E2M1_HALVES, UE4M3};
 
 /// Rows whose sums are kept in registers together: with two vectors of columns 12 of the 16 registers.
@@ -75,40 +75,40 @@ pub fn decode_f32(chunk: Chunk<'_>, blocks: Range<usize>, to: &mut [f32], stride
 }
 
 /// Adds to `sums` (`[rows][COLUMNS]`) the products of the first `blocks` blocks of a chunk and the activations from `first`
-/// on of each row of `k`.
+/// on of each row of `row_stride`.
 #[target_feature(enable = "avx2,fma")]
 pub fn stream_f32(
     chunk: Chunk<'_>,
     blocks: usize,
     activations: &[f32],
-    k: usize,
+    row_stride: usize,
     first: usize,
     weights: &mut FloatWeights,
     sums: &mut [f32],
 ) {
     let rows = sums.len() / COLUMNS;
-    assert!(first + blocks * BLOCK <= k && activations.len() == rows * k);
+    assert!(first + blocks * BLOCK <= row_stride && activations.len() == rows * row_stride);
     for begin in (0..blocks).step_by(STEP / BLOCK) {
         let end = blocks.min(begin + STEP / BLOCK);
         decode_f32(chunk, begin..end, weights.as_flattened_mut(), COLUMNS);
         let weights = &weights[..(end - begin) * BLOCK];
         let first = first + begin * BLOCK;
         for lane in (0..COLUMNS).step_by(2 * VECTOR) {
-            for row in (0..rows).step_by(ROWS) {
-                let activations = activations[row * k + first..].as_ptr();
+            row_groups(rows, ROWS, |row, count| {
+                let activations = activations[row * row_stride + first..].as_ptr();
                 let sums = sums[row * COLUMNS + lane..].as_mut_ptr();
-                // SAFETY: at most the rows that are left, `k` activations and `COLUMNS` sums apart, by the assert above.
+                // SAFETY: `count` rows, `row_stride` activations and `COLUMNS` sums apart, by the assert above.
                 unsafe {
-                    match rows - row {
-                        1 => multiply::<1>(weights, lane, activations, k, sums),
-                        2 => multiply::<2>(weights, lane, activations, k, sums),
-                        3 => multiply::<3>(weights, lane, activations, k, sums),
-                        4 => multiply::<4>(weights, lane, activations, k, sums),
-                        5 => multiply::<5>(weights, lane, activations, k, sums),
-                        _ => multiply::<ROWS>(weights, lane, activations, k, sums),
+                    match count {
+                        1 => multiply::<1>(weights, lane, activations, row_stride, sums),
+                        2 => multiply::<2>(weights, lane, activations, row_stride, sums),
+                        3 => multiply::<3>(weights, lane, activations, row_stride, sums),
+                        4 => multiply::<4>(weights, lane, activations, row_stride, sums),
+                        5 => multiply::<5>(weights, lane, activations, row_stride, sums),
+                        _ => multiply::<ROWS>(weights, lane, activations, row_stride, sums),
                     }
                 }
-            }
+            });
         }
     }
 }
@@ -116,14 +116,14 @@ pub fn stream_f32(
 /// Adds the products of 16 decoded columns from `lane` on and `R` rows.
 ///
 /// # Safety
-/// As many activations as there are lines of weights at each of `activations + r * k`, and 16 sums at each of
+/// As many activations as there are lines of weights at each of `activations + r * row_stride`, and 16 sums at each of
 /// `sums + r * COLUMNS`, for `r < R`.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn multiply<const R: usize>(
     weights: &[[f32; COLUMNS]],
     lane: usize,
     activations: *const f32,
-    k: usize,
+    row_stride: usize,
     sums: *mut f32,
 ) {
     assert!(lane + 2 * VECTOR <= COLUMNS);
@@ -135,7 +135,7 @@ unsafe fn multiply<const R: usize>(
             unsafe { (_mm256_loadu_ps(weights.add(lane)), _mm256_loadu_ps(weights.add(lane + VECTOR))) };
         for (r, [total_left, total_right]) in total.iter_mut().enumerate() {
             // SAFETY: as this function demands.
-            let activation = _mm256_set1_ps(unsafe { *activations.add(r * k + i) });
+            let activation = _mm256_set1_ps(unsafe { *activations.add(r * row_stride + i) });
             *total_left = _mm256_fmadd_ps(activation, left, *total_left);
             *total_right = _mm256_fmadd_ps(activation, right, *total_right);
         }

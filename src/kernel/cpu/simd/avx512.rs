@@ -6,15 +6,15 @@ use std::ops::Range;
 use half::bf16;
 
 use super::chunk::Chunk;
-use super::{BLOCKS, COLUMNS, FloatWeights, STEP, portable};
+use super::{BLOCKS, COLUMNS, FloatWeights, STEP, portable, row_groups};
 use crate::kernel::cpu::codes::{BLOCK, E2M1};
 
 /// Lanes of a vector: half a panel.
 const VECTOR: usize = COLUMNS / 2;
 /// Blocks in a cache line of packed values.
-pub const LINE_BLOCKS: usize = 8;
-/// Rows whose sums are kept in registers together: with two vectors of columns 16 of the 32 registers.
-const ROWS: usize = 8;
+const LINE_BLOCKS: usize = 8;
+/// Rows whose sums are kept in registers together: with two vectors of columns 24 of the 32 registers.
+const ROWS: usize = 12;
 /// Rows up to which weights are multiplied in the registers that they were decoded in. Above, each decoded weight is used
 /// often enough to pay for going through the first-level cache, from where two vectors share each broadcast activation.
 const FUSED_ROWS: usize = 4;
@@ -54,54 +54,50 @@ pub fn decode_f32(chunk: Chunk<'_>, blocks: Range<usize>, to: &mut [f32], stride
         return;
     }
     assert!(to.len() >= (blocks.len() * BLOCK - 1) * stride + COLUMNS);
+    let first = blocks.start * BLOCK;
     for half in 0..2 {
         let scales = chunk_scales(chunk, half);
-        let mut to = to.as_mut_ptr().wrapping_add(half * VECTOR);
-        for first in blocks.clone().step_by(LINE_BLOCKS) {
-            for (pair, vectors) in line(chunk, half, first / LINE_BLOCKS).into_iter().enumerate() {
-                let words = transpose(vectors);
-                let block = first + 2 * pair;
-                for (i, words) in words.as_chunks::<2>().0.iter().enumerate().take(blocks.end.saturating_sub(block)) {
-                    let scale = scale(&scales, block + i);
-                    for &(mut word) in words {
-                        for _ in 0..8 {
-                            let weights = _mm512_mul_ps(_mm512_permutexvar_ps(word, e2m1()), scale);
-                            // SAFETY: value `i` of `blocks.len() * 16`; the assert above keeps all of them inside `to`.
-                            unsafe { _mm512_storeu_ps(to, weights) };
-                            to = to.wrapping_add(stride);
-                            word = _mm512_srli_epi32::<4>(word);
-                        }
-                    }
+        let to = to.as_mut_ptr().wrapping_add(half * VECTOR);
+        each_block(chunk, half, blocks.clone(), |block, words| {
+            let scale = scale(&scales, block);
+            let mut to = to.wrapping_add((block * BLOCK - first) * stride);
+            for mut word in words {
+                for _ in 0..8 {
+                    let weights = _mm512_mul_ps(_mm512_permutexvar_ps(word, e2m1()), scale);
+                    // SAFETY: value `i` of `blocks.len() * 16`; the assert above keeps all of them inside `to`.
+                    unsafe { _mm512_storeu_ps(to, weights) };
+                    to = to.wrapping_add(stride);
+                    word = _mm512_srli_epi32::<4>(word);
                 }
             }
-        }
+        });
     }
 }
 
 /// Adds to `sums` (`[rows][COLUMNS]`) the products of the first `blocks` blocks of a chunk and the activations from `first`
-/// on of each row of `k`.
+/// on of each row of `row_stride`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 pub fn stream_f32(
     chunk: Chunk<'_>,
     blocks: usize,
     activations: &[f32],
-    k: usize,
+    row_stride: usize,
     first: usize,
     weights: &mut FloatWeights,
     sums: &mut [f32],
 ) {
     let rows = sums.len() / COLUMNS;
-    assert!(blocks <= BLOCKS && first + blocks * BLOCK <= k && activations.len() == rows * k);
+    assert!(blocks <= BLOCKS && first + blocks * BLOCK <= row_stride && activations.len() == rows * row_stride);
     if rows <= FUSED_ROWS {
         let (activations, sums) = (activations[first.min(activations.len())..].as_ptr(), sums.as_mut_ptr());
-        // SAFETY: `rows` rows of `k` activations, of which `blocks * 16` from `first` on are read, and as many rows of
+        // SAFETY: `rows` rows of `row_stride` activations, of which `blocks * 16` from `first` on are read, and as many rows of
         // sums, by the assert above.
         unsafe {
             match rows {
-                1 => fused::<1>(chunk, blocks, activations, k, sums),
-                2 => fused::<2>(chunk, blocks, activations, k, sums),
-                3 => fused::<3>(chunk, blocks, activations, k, sums),
-                4 => fused::<4>(chunk, blocks, activations, k, sums),
+                1 => fused::<1>(chunk, blocks, activations, row_stride, sums),
+                2 => fused::<2>(chunk, blocks, activations, row_stride, sums),
+                3 => fused::<3>(chunk, blocks, activations, row_stride, sums),
+                4 => fused::<4>(chunk, blocks, activations, row_stride, sums),
                 _ => {}
             }
         }
@@ -112,61 +108,69 @@ pub fn stream_f32(
         decode_f32(chunk, begin..end, weights.as_flattened_mut(), COLUMNS);
         let weights = &weights[..(end - begin) * BLOCK];
         let first = first + begin * BLOCK;
-        for row in (0..rows).step_by(ROWS) {
-            let (activations, sums) = (activations[row * k + first..].as_ptr(), sums[row * COLUMNS..].as_mut_ptr());
-            // SAFETY: at most the rows that are left, `k` activations and `COLUMNS` sums apart, by the assert above.
+        row_groups(rows, ROWS, |row, count| {
+            let (activations, sums) =
+                (activations[row * row_stride + first..].as_ptr(), sums[row * COLUMNS..].as_mut_ptr());
+            // SAFETY: `count` rows, `row_stride` activations and `COLUMNS` sums apart, by the assert above.
             unsafe {
-                match rows - row {
-                    1 => multiply::<1>(weights, activations, k, sums),
-                    2 => multiply::<2>(weights, activations, k, sums),
-                    3 => multiply::<3>(weights, activations, k, sums),
-                    4 => multiply::<4>(weights, activations, k, sums),
-                    5 => multiply::<5>(weights, activations, k, sums),
-                    6 => multiply::<6>(weights, activations, k, sums),
-                    7 => multiply::<7>(weights, activations, k, sums),
-                    _ => multiply::<ROWS>(weights, activations, k, sums),
+                match count {
+                    1 => multiply::<1>(weights, activations, row_stride, sums),
+                    2 => multiply::<2>(weights, activations, row_stride, sums),
+                    3 => multiply::<3>(weights, activations, row_stride, sums),
+                    4 => multiply::<4>(weights, activations, row_stride, sums),
+                    5 => multiply::<5>(weights, activations, row_stride, sums),
+                    6 => multiply::<6>(weights, activations, row_stride, sums),
+                    7 => multiply::<7>(weights, activations, row_stride, sums),
+                    8 => multiply::<8>(weights, activations, row_stride, sums),
+                    9 => multiply::<9>(weights, activations, row_stride, sums),
+                    10 => multiply::<10>(weights, activations, row_stride, sums),
+                    11 => multiply::<11>(weights, activations, row_stride, sums),
+                    _ => multiply::<ROWS>(weights, activations, row_stride, sums),
                 }
             }
-        }
+        });
     }
 }
 
 /// Decodes a chunk and multiplies it with `R` rows, all in registers. A block is summed before it is scaled.
 ///
 /// # Safety
-/// `16 * blocks` activations at each of `activations + r * k`, and `COLUMNS` sums at each of `sums + r * COLUMNS`, for
+/// `16 * blocks` activations at each of `activations + r * row_stride`, and `COLUMNS` sums at each of `sums + r * COLUMNS`, for
 /// `r < R`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn fused<const R: usize>(chunk: Chunk<'_>, blocks: usize, activations: *const f32, k: usize, sums: *mut f32) {
+unsafe fn fused<const R: usize>(
+    chunk: Chunk<'_>,
+    blocks: usize,
+    activations: *const f32,
+    row_stride: usize,
+    sums: *mut f32,
+) {
     for half in 0..2 {
         let sums = sums.wrapping_add(half * VECTOR);
         let scales = chunk_scales(chunk, half);
         // SAFETY: as this function demands.
         let mut total: [__m512; R] = std::array::from_fn(|r| unsafe { _mm512_loadu_ps(sums.add(r * COLUMNS)) });
-        for first in (0..blocks).step_by(LINE_BLOCKS) {
-            for (pair, vectors) in line(chunk, half, first / LINE_BLOCKS).into_iter().enumerate() {
-                let words = transpose(vectors);
-                let block = first + 2 * pair;
-                for (i, words) in words.as_chunks::<2>().0.iter().enumerate().take(blocks.saturating_sub(block)) {
-                    let mut sum = [_mm512_setzero_ps(); R];
-                    for (j, &(mut word)) in words.iter().enumerate() {
-                        for l in 0..8 {
-                            let weight = _mm512_permutexvar_ps(word, e2m1());
-                            for (r, sum) in sum.iter_mut().enumerate() {
-                                // SAFETY: as this function demands.
-                                let activation = unsafe { *activations.add(r * k + (block + i) * BLOCK + j * 8 + l) };
-                                *sum = _mm512_fmadd_ps(_mm512_set1_ps(activation), weight, *sum);
-                            }
-                            word = _mm512_srli_epi32::<4>(word);
-                        }
-                    }
-                    let scale = scale(&scales, block + i);
-                    for (total, sum) in total.iter_mut().zip(sum) {
-                        *total = _mm512_fmadd_ps(sum, scale, *total);
-                    }
+        each_block(chunk, half, 0..blocks, |block, words| {
+            // Each half of the block has a sum of its own: with one sum a few rows would wait for its additions.
+            let mut sum = [[_mm512_setzero_ps(); 2]; R];
+            let [mut low, mut high] = words;
+            for i in 0..8 {
+                let (weight_low, weight_high) =
+                    (_mm512_permutexvar_ps(low, e2m1()), _mm512_permutexvar_ps(high, e2m1()));
+                for (r, [sum_low, sum_high]) in sum.iter_mut().enumerate() {
+                    let at = r * row_stride + block * BLOCK + i;
+                    // SAFETY: as this function demands.
+                    let (activation_low, activation_high) = unsafe { (*activations.add(at), *activations.add(at + 8)) };
+                    *sum_low = _mm512_fmadd_ps(_mm512_set1_ps(activation_low), weight_low, *sum_low);
+                    *sum_high = _mm512_fmadd_ps(_mm512_set1_ps(activation_high), weight_high, *sum_high);
                 }
+                (low, high) = (_mm512_srli_epi32::<4>(low), _mm512_srli_epi32::<4>(high));
             }
-        }
+            let scale = scale(&scales, block);
+            for (total, [sum_low, sum_high]) in total.iter_mut().zip(sum) {
+                *total = _mm512_fmadd_ps(_mm512_add_ps(sum_low, sum_high), scale, *total);
+            }
+        });
         for (r, total) in total.into_iter().enumerate() {
             // SAFETY: as this function demands.
             unsafe { _mm512_storeu_ps(sums.add(r * COLUMNS), total) };
@@ -177,10 +181,15 @@ unsafe fn fused<const R: usize>(chunk: Chunk<'_>, blocks: usize, activations: *c
 /// Adds the products of decoded weights and `R` rows.
 ///
 /// # Safety
-/// As many activations as there are lines of weights at each of `activations + r * k`, and `COLUMNS` sums at each of
+/// As many activations as there are lines of weights at each of `activations + r * row_stride`, and `COLUMNS` sums at each of
 /// `sums + r * COLUMNS`, for `r < R`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn multiply<const R: usize>(weights: &[[f32; COLUMNS]], activations: *const f32, k: usize, sums: *mut f32) {
+unsafe fn multiply<const R: usize>(
+    weights: &[[f32; COLUMNS]],
+    activations: *const f32,
+    row_stride: usize,
+    sums: *mut f32,
+) {
     let mut total = [[_mm512_setzero_ps(); 2]; R];
     for (i, weights) in weights.iter().enumerate() {
         let weights = weights.as_ptr();
@@ -188,7 +197,7 @@ unsafe fn multiply<const R: usize>(weights: &[[f32; COLUMNS]], activations: *con
         let (left, right) = unsafe { (_mm512_loadu_ps(weights), _mm512_loadu_ps(weights.add(VECTOR))) };
         for (r, [total_left, total_right]) in total.iter_mut().enumerate() {
             // SAFETY: as this function demands.
-            let activation = _mm512_set1_ps(unsafe { *activations.add(r * k + i) });
+            let activation = _mm512_set1_ps(unsafe { *activations.add(r * row_stride + i) });
             *total_left = _mm512_fmadd_ps(activation, left, *total_left);
             *total_right = _mm512_fmadd_ps(activation, right, *total_right);
         }
@@ -245,26 +254,40 @@ pub fn scale(scales: &[__m512i; 4], block: usize) -> __m512 {
     ue4m3(_mm512_and_si512(shifted, _mm512_set1_epi32(0x7f << 20)))
 }
 
-/// The values of eight blocks of 16 columns of a chunk, 64 bytes each, for [`transpose`] to put in order two blocks at a
-/// time.
+/// Calls `each` with every block of `blocks`, which begin at a multiple of 8, and the values of 16 columns of a chunk in it:
+/// eight nibbles of each column, the lowest first, in the lane of the column, then eight more.
+///
+/// Reads whole cache lines, one a column and eight blocks. Generic over what is done with a block so that it becomes part
+/// of the one loop that does it.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 #[inline]
-pub fn line(chunk: Chunk<'_>, half: usize, line: usize) -> [[__m512i; 4]; 4] {
+pub fn each_block(chunk: Chunk<'_>, half: usize, blocks: Range<usize>, mut each: impl FnMut(usize, [__m512i; 2])) {
     let (values, stride) = chunk.values_by_column();
-    assert!(half < 2 && line < BLOCKS / LINE_BLOCKS);
-    let values = values.wrapping_add(half * VECTOR * stride + 64 * line);
-    let mut vectors = [[_mm512_setzero_si512(); 4]; 4];
-    for i in 0..4 {
-        let columns: [*const u8; 4] = std::array::from_fn(|c| values.wrapping_add((4 * c + i) * stride));
-        for (pair, vectors) in vectors.iter_mut().enumerate() {
-            // SAFETY: a chunk has two lines of 64 bytes in each column.
-            vectors[i] = gather(|c| unsafe { _mm_loadu_si128(columns[c].add(16 * pair).cast()) });
+    assert!(half < 2 && blocks.end <= BLOCKS && blocks.start.is_multiple_of(LINE_BLOCKS));
+    let values = values.wrapping_add(half * VECTOR * stride);
+    for first in blocks.clone().step_by(LINE_BLOCKS) {
+        let mut vectors = [[_mm512_setzero_si512(); 4]; LINE_BLOCKS / 2];
+        for i in 0..4 {
+            let columns: [*const u8; 4] =
+                std::array::from_fn(|c| values.wrapping_add((4 * c + i) * stride + first * (BLOCK / 2)));
+            for (pair, vectors) in vectors.iter_mut().enumerate() {
+                // SAFETY: a chunk has two lines of 64 bytes, of eight blocks each, in each of twice 16 columns.
+                vectors[i] = gather(|c| unsafe { _mm_loadu_si128(columns[c].add(16 * pair).cast()) });
+            }
+            for column in columns {
+                prefetch(column, stride);
+            }
         }
-        for column in columns {
-            prefetch(column, stride);
+        for (pair, vectors) in vectors.into_iter().enumerate() {
+            let [a, b, c, d] = transpose(vectors);
+            for (i, words) in [[a, b], [c, d]].into_iter().enumerate() {
+                let block = first + 2 * pair + i;
+                if block < blocks.end {
+                    each(block, words);
+                }
+            }
         }
     }
-    vectors
 }
 
 /// Four times 16 bytes side by side.
@@ -280,7 +303,7 @@ fn gather(load: impl Fn(usize) -> __m128i) -> __m512i {
 /// lane. Vector `i` of the argument holds columns `i`, `4 + i`, `8 + i` and `12 + i`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 #[inline]
-pub fn transpose([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+fn transpose([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
     let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
     [

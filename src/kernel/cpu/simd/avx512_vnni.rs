@@ -2,10 +2,10 @@
 
 use std::arch::x86_64::*;
 
-use super::avx512::{LINE_BLOCKS, chunk_scales, line, scale, transpose};
+use super::avx512::{chunk_scales, each_block, scale};
 use super::chunk::Chunk;
 use super::integers::{IntegerBlock, IntegerColumns, IntegerWeights, LANES, OFFSET};
-use super::{BLOCKS, COLUMNS};
+use super::{BLOCKS, COLUMNS, row_groups};
 use crate::kernel::cpu::codes::{E2M1_HALVES, UE4M3};
 
 /// Rows whose sums are kept in registers together.
@@ -48,19 +48,19 @@ pub fn stream_integers(
     assert!(blocks <= BLOCKS && first + blocks <= row_blocks && activations.len() == rows * row_blocks);
     decode(chunk, blocks, weights);
     let weights = &weights[..blocks];
-    for row in (0..rows).step_by(ROWS) {
+    row_groups(rows, ROWS, |row, count| {
         let activations = activations[row * row_blocks + first..].as_ptr();
         let sums = sums[row * COLUMNS..].as_mut_ptr();
-        // SAFETY: at most the rows that are left, `row_blocks` blocks of activations and `COLUMNS` sums apart, by the assert.
+        // SAFETY: `count` rows, `row_blocks` blocks of activations and `COLUMNS` sums apart, by the assert above.
         unsafe {
-            match rows - row {
+            match count {
                 1 => multiply::<1>(weights, activations, row_blocks, sums),
                 2 => multiply::<2>(weights, activations, row_blocks, sums),
                 3 => multiply::<3>(weights, activations, row_blocks, sums),
                 _ => multiply::<ROWS>(weights, activations, row_blocks, sums),
             }
         }
-    }
+    });
 }
 
 /// Decodes a chunk to unsigned bytes and f32 scales.
@@ -74,27 +74,20 @@ fn decode(chunk: Chunk<'_>, blocks: usize, to: &mut IntegerWeights) {
     let table = _mm512_add_epi8(halves, _mm512_set1_epi8(OFFSET));
     for half in 0..2 {
         let scales = chunk_scales(chunk, half);
-        for first in (0..blocks).step_by(LINE_BLOCKS) {
-            for (pair, vectors) in line(chunk, half, first / LINE_BLOCKS).into_iter().enumerate() {
-                let words = transpose(vectors);
-                for (i, words) in words.as_chunks::<2>().0.iter().enumerate() {
-                    // Past the last block of a short chunk these are zeros.
-                    let block = first + 2 * pair + i;
-                    let to = &mut to[block][half];
-                    for (quads, &word) in to.quads.as_chunks_mut::<2>().0.iter_mut().zip(words) {
-                        let even = _mm512_permutexvar_epi8(word, table);
-                        let odd = _mm512_permutexvar_epi8(_mm512_srli_epi16::<4>(word), table);
-                        // SAFETY: 64 bytes each.
-                        unsafe {
-                            _mm512_storeu_si512(quads[0].as_mut_ptr().cast(), even);
-                            _mm512_storeu_si512(quads[1].as_mut_ptr().cast(), odd);
-                        }
-                    }
-                    // SAFETY: 16 floats.
-                    unsafe { _mm512_storeu_ps(to.scales.as_mut_ptr(), scale(&scales, block)) };
+        each_block(chunk, half, 0..blocks, |block, words| {
+            let to = &mut to[block][half];
+            for (quads, word) in to.quads.as_chunks_mut::<2>().0.iter_mut().zip(words) {
+                let even = _mm512_permutexvar_epi8(word, table);
+                let odd = _mm512_permutexvar_epi8(_mm512_srli_epi16::<4>(word), table);
+                // SAFETY: 64 bytes each.
+                unsafe {
+                    _mm512_storeu_si512(quads[0].as_mut_ptr().cast(), even);
+                    _mm512_storeu_si512(quads[1].as_mut_ptr().cast(), odd);
                 }
             }
-        }
+            // SAFETY: 16 floats.
+            unsafe { _mm512_storeu_ps(to.scales.as_mut_ptr(), scale(&scales, block)) };
+        });
     }
 }
 
@@ -112,26 +105,22 @@ unsafe fn multiply<const R: usize>(
 ) {
     let mut total = [[_mm512_setzero_ps(); 2]; R];
     for (block, weights) in weights.iter().enumerate() {
-        // SAFETY: 64 bytes each.
-        let quads = weights
-            .each_ref()
-            .map(|half| half.quads.each_ref().map(|quad| unsafe { _mm512_load_si512(quad.as_ptr().cast()) }));
-        // SAFETY: 16 floats.
-        let scales = weights.each_ref().map(|half| unsafe { _mm512_load_ps(half.scales.as_ptr()) });
-        for (r, total) in total.iter_mut().enumerate() {
+        let [left, right] = weights;
+        for r in 0..R {
             // SAFETY: as this function demands.
             let activation = unsafe { &*activations.add(r * row_blocks + block) };
-            let mut dots = [_mm512_set1_epi32(activation.offset); 2];
-            for (i, activation) in activation.quads.iter().enumerate() {
-                let activation = _mm512_set1_epi32(i32::from_ne_bytes(activation.map(|byte| byte as u8)));
-                for (dot, quads) in dots.iter_mut().zip(&quads) {
-                    *dot = _mm512_dpbusd_epi32(*dot, quads[i], activation);
-                }
+            let offset = _mm512_set1_epi32(activation.offset);
+            let (mut dot_left, mut dot_right) = (offset, offset);
+            for i in 0..4 {
+                let quad = _mm512_set1_epi32(i32::from_ne_bytes(activation.quads[i].map(|byte| byte as u8)));
+                dot_left = _mm512_dpbusd_epi32(dot_left, load_quad(left, i), quad);
+                dot_right = _mm512_dpbusd_epi32(dot_right, load_quad(right, i), quad);
             }
-            let activation_scale = _mm512_set1_ps(activation.scale);
-            for ((total, dot), scale) in total.iter_mut().zip(dots).zip(scales) {
-                *total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(scale, activation_scale), *total);
-            }
+            let scale = _mm512_set1_ps(activation.scale);
+            let (scale_left, scale_right) =
+                (_mm512_mul_ps(load_scales(left), scale), _mm512_mul_ps(load_scales(right), scale));
+            total[r][0] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot_left), scale_left, total[r][0]);
+            total[r][1] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot_right), scale_right, total[r][1]);
         }
     }
     for (r, total) in total.into_iter().enumerate() {
@@ -143,4 +132,20 @@ unsafe fn multiply<const R: usize>(
             }
         }
     }
+}
+
+/// Four unsigned bytes of each column.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn load_quad(weights: &IntegerColumns, quad: usize) -> __m512i {
+    // SAFETY: 64 bytes, aligned to as many.
+    unsafe { _mm512_load_si512(weights.quads[quad].as_ptr().cast()) }
+}
+
+/// The scale of each column.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn load_scales(weights: &IntegerColumns) -> __m512 {
+    // SAFETY: 16 floats, aligned to 64 bytes.
+    unsafe { _mm512_load_ps(weights.scales.as_ptr()) }
 }

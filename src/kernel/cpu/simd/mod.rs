@@ -53,14 +53,34 @@ macro_rules! dispatch {
     };
 }
 
-/// Decodes activations `rows` to f32, into `[rows][k]`: exactly, without the global.
+/// Cuts `rows` rows into as few groups of at most `most` as possible, alike in size, for a small group costs as many loads of
+/// weights as a large one. Calls `group` with the first row and the number of rows of each.
+#[inline(always)]
+fn row_groups(rows: usize, most: usize, mut group: impl FnMut(usize, usize)) {
+    let mut first = 0;
+    for left in (1..=rows.div_ceil(most)).rev() {
+        let size = (rows - first).div_ceil(left);
+        group(first, size);
+        first += size;
+    }
+}
+
+/// From one row of f32 activations of length `k` to the next. Not a multiple of 4 KiB, where the rows that are multiplied
+/// together would take the same few lines of a cache; 512 bytes off one, a different place for each of 8 rows.
+pub fn row_stride(k: usize) -> usize {
+    k.next_multiple_of(4096 / size_of::<f32>()) + 512 / size_of::<f32>()
+}
+
+/// Decodes activations `rows` to f32, exactly, without the global: into the first `k` of each [`row_stride`] of `to`.
 pub fn activations_f32(isa: Isa, activations: Rows<'_>, k: usize, rows: Range<usize>, to: &mut [f32]) {
-    match activations {
-        Rows::Bf16(values) => dispatch!(isa, widen(&values[rows.start * k..rows.end * k], to)),
-        Rows::Nvfp4 { values, scales, .. } => {
-            let values = &values[rows.start * k / 2..rows.end * k / 2];
-            let scales = &scales[rows.start * k / BLOCK..rows.end * k / BLOCK];
-            dispatch!(isa, decode_row(values, scales, to))
+    for (row, to) in rows.zip(to.chunks_mut(row_stride(k))) {
+        match activations {
+            Rows::Bf16(values) => dispatch!(isa, widen(&values[row * k..(row + 1) * k], to)),
+            Rows::Nvfp4 { values, scales, .. } => {
+                let values = &values[row * k / 2..(row + 1) * k / 2];
+                let scales = &scales[row * k / BLOCK..(row + 1) * k / BLOCK];
+                dispatch!(isa, decode_row(values, scales, to))
+            }
         }
     }
 }
@@ -102,14 +122,14 @@ pub fn activations_integers(
     }
 }
 
-/// Adds to `sums` (`[rows][COLUMNS]`) the products of a panel and f32 activations (`[rows][k]`).
+/// Adds to `sums` (`[rows][COLUMNS]`) the products of a panel and f32 activations ([`row_stride`] apart).
 pub fn stream_f32(isa: Isa, panel: Panel<'_>, activations: &[f32], weights: &mut FloatWeights, sums: &mut [f32]) {
     let k = panel.k;
     for first in (0..k).step_by(DEPTH) {
         let length = DEPTH.min(k - first);
         let mut padded = [0; chunk::PADDED];
         let chunk = Chunk::new(panel, first, length, &mut padded);
-        dispatch!(isa, stream_f32(chunk, length / BLOCK, activations, k, first, weights, sums))
+        dispatch!(isa, stream_f32(chunk, length / BLOCK, activations, row_stride(k), first, weights, sums))
     }
 }
 

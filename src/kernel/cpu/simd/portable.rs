@@ -48,12 +48,12 @@ pub fn decode_f32(chunk: Chunk<'_>, blocks: Range<usize>, to: &mut [f32], stride
 }
 
 /// Adds to `sums` (`[rows][COLUMNS]`) the products of the first `blocks` blocks of a chunk and the activations from `first`
-/// on of each row of `k`.
+/// on of each row of `row_stride`.
 pub fn stream_f32(
     chunk: Chunk<'_>,
     blocks: usize,
     activations: &[f32],
-    k: usize,
+    row_stride: usize,
     first: usize,
     weights: &mut FloatWeights,
     sums: &mut [f32],
@@ -63,15 +63,15 @@ pub fn stream_f32(
         decode_f32(chunk, begin..end, weights.as_flattened_mut(), COLUMNS);
         let weights = &weights[..(end - begin) * BLOCK];
         let range = first + begin * BLOCK..first + end * BLOCK;
-        for (activations, sums) in activations.chunks(ROWS * k).zip(sums.chunks_mut(ROWS * COLUMNS)) {
+        for (activations, sums) in activations.chunks(ROWS * row_stride).zip(sums.chunks_mut(ROWS * COLUMNS)) {
             for lane in (0..COLUMNS).step_by(LANES) {
-                if activations.len() == ROWS * k {
-                    let rows: [&[f32]; ROWS] = std::array::from_fn(|r| &activations[r * k..][range.clone()]);
+                if activations.len() == ROWS * row_stride {
+                    let rows: [&[f32]; ROWS] = std::array::from_fn(|r| &activations[r * row_stride..][range.clone()]);
                     for (r, row) in columns(weights, lane, rows).iter().enumerate() {
                         add(&mut sums[r * COLUMNS + lane..], row);
                     }
                 } else {
-                    for (activations, sums) in activations.chunks(k).zip(sums.chunks_mut(COLUMNS)) {
+                    for (activations, sums) in activations.chunks(row_stride).zip(sums.chunks_mut(COLUMNS)) {
                         let [row] = columns(weights, lane, [&activations[range.clone()]]);
                         add(&mut sums[lane..], &row);
                     }
