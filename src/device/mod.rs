@@ -1,1 +1,3 @@
-//! device
+//! The device layer: the only home of `unsafe` beside the FFI and the CPU SIMD files.
+
+pub mod cuda;

@@ -1,0 +1,13 @@
+//! NVIDIA GPUs through the driver API, loaded at run time so that one binary starts on any machine.
+
+mod context;
+mod error;
+mod event;
+mod graph;
+mod memory;
+
+pub use context::{Cuda, GpuInfo, gpus};
+pub use error::DeviceError;
+pub use event::Event;
+pub use graph::{Graph, capture};
+pub use memory::{Buffer, GUARD_BYTES};
