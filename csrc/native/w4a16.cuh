@@ -177,7 +177,7 @@ __device__ inline uint32_t multiply(uint32_t a, uint32_t b) {
 }
 
 __device__ inline void mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
@@ -193,43 +193,61 @@ struct Ring {
 template <uint32_t NT>
 using Accumulators = float[kPairs * 2][NT][4];
 
-// One stage: the warp's rows and slice of k.
+// What a warp multiplies in one step of 32 k: its words and scales of the weights, and the rows.
 template <uint32_t NT>
-__device__ inline void consume_stage(const uint8_t *stage, uint32_t warp_m, uint32_t warp_k, uint32_t valid_k,
-                                     Accumulators<NT> &sum) {
+struct Fragment {
+  uint4 words[kPairs];
+  uint32_t scales[kPairs];
+  uint4 activations[NT];
+};
+
+// Reads step `step` of a stage that holds `valid_k` of k; beyond them lies anything, so zeros are taken instead.
+template <uint32_t NT>
+__device__ inline void load_fragment(const uint8_t *stage, uint32_t warp_m, uint32_t step, uint32_t valid_k, Fragment<NT> &f) {
   const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const uint32_t first_row = warp_m * kWarpRows;
-  const uint8_t *activations = stage + kWeightStageBytes + g * kActivationPitch + t * 16;
+  const bool inside = step * kBlockDepth < valid_k;
+  const bool own_inside = step * kBlockDepth + 8 * t < valid_k;  // K may end in the middle of a block
 #pragma unroll
-  for (uint32_t i = 0; i < kWarpSteps; ++i) {
-    const uint32_t step = warp_k * kWarpSteps + i;
-    if (step * kBlockDepth >= valid_k) break;
-    uint4 b[NT];
+  for (uint32_t nt = 0; nt < NT; ++nt) {
+    const uint8_t *row = stage + kWeightStageBytes + (nt * 8 + g) * kActivationPitch;
+    f.activations[nt] = own_inside ? *reinterpret_cast<const uint4 *>(row + step * 64 + t * 16) : make_uint4(0, 0, 0, 0);
+  }
 #pragma unroll
-    for (uint32_t nt = 0; nt < NT; ++nt) {
-      b[nt] = *reinterpret_cast<const uint4 *>(activations + nt * 8 * kActivationPitch + step * 64);
-      // A stage's end within a block: what lies there may be a NaN, and 0 * NaN is one.
-      if (step * kBlockDepth + 8 * t >= valid_k) b[nt] = make_uint4(0, 0, 0, 0);
+  for (uint32_t p = 0; p < kPairs; ++p) {
+    const uint32_t row = warp_m * kWarpRows + p * 32, pair = row % kBlockRows / 32;
+    const uint8_t *block = stage + (row / kBlockRows * kStageBlocks + step) * kBlockBytes;
+    f.words[p] = inside ? reinterpret_cast<const uint4 *>(block)[pair * 32 + lane] : make_uint4(0, 0, 0, 0);
+    f.scales[p] = inside ? reinterpret_cast<const uint32_t *>(block + kValueBytes)[(g * 2 + t / 2) * 2 + pair] : 0;
+  }
+}
+
+template <uint32_t NT>
+__device__ inline void multiply_fragment(const Fragment<NT> &f, Accumulators<NT> &sum) {
+#pragma unroll
+  for (uint32_t p = 0; p < kPairs; ++p) {
+    uint32_t low[2][4], high[2][4];  // [tile][pair of k]
+    decode(f.words[p].x, low[0]);
+    decode(f.words[p].y, high[0]);
+    decode(f.words[p].z, low[1]);
+    decode(f.words[p].w, high[1]);
+#pragma unroll
+    for (uint32_t tile = 0; tile < 2; ++tile) {
+      const uint32_t scale_low = scale_pair(f.scales[p], 2 * tile), scale_high = scale_pair(f.scales[p], 2 * tile + 1);
+#pragma unroll
+      for (uint32_t j = 0; j < 4; ++j) {
+        low[tile][j] = multiply(low[tile][j], scale_low);
+        high[tile][j] = multiply(high[tile][j], scale_high);
+      }
     }
+    // Products of one accumulator wait for each other: the other tiles' come in between.
 #pragma unroll
-    for (uint32_t p = 0; p < kPairs; ++p) {
-      const uint32_t row = first_row + p * 32;
-      const uint8_t *block = stage + (row / kBlockRows * kStageBlocks + step) * kBlockBytes;
-      const uint32_t pair = row % kBlockRows / 32;
-      const uint4 words = reinterpret_cast<const uint4 *>(block)[pair * 32 + lane];
-      const uint32_t scales = reinterpret_cast<const uint32_t *>(block + kValueBytes)[(g * 2 + t / 2) * 2 + pair];
+    for (uint32_t j = 0; j < 4; j += 2) {
 #pragma unroll
-      for (uint32_t tile = 0; tile < 2; ++tile) {
-        uint32_t low[4], high[4];
-        decode(tile == 0 ? words.x : words.z, low);
-        decode(tile == 0 ? words.y : words.w, high);
-        const uint32_t scale_low = scale_pair(scales, 2 * tile), scale_high = scale_pair(scales, 2 * tile + 1);
+      for (uint32_t nt = 0; nt < NT; ++nt) {
 #pragma unroll
-        for (uint32_t j = 0; j < 4; ++j) low[j] = multiply(low[j], scale_low), high[j] = multiply(high[j], scale_high);
-#pragma unroll
-        for (uint32_t nt = 0; nt < NT; ++nt) {
-          mma(sum[p * 2 + tile][nt], low[0], high[0], low[1], high[1], b[nt].x, b[nt].y);
-          mma(sum[p * 2 + tile][nt], low[2], high[2], low[3], high[3], b[nt].z, b[nt].w);
+        for (uint32_t tile = 0; tile < 2; ++tile) {
+          mma(sum[p * 2 + tile][nt], low[tile][j], high[tile][j], low[tile][j + 1], high[tile][j + 1],
+              j == 0 ? f.activations[nt].x : f.activations[nt].z, j == 0 ? f.activations[nt].y : f.activations[nt].w);
         }
       }
     }
@@ -354,16 +372,31 @@ __device__ void consume_tile(const Arguments &a, const Work &work, const Tile &t
   const uint32_t warp = threadIdx.x / 32, warp_m = warp % kWarpsM, warp_k = warp / kWarpsM;
   const uint32_t tile_index = unit / work.stages_k, begin_k = unit % work.stages_k;
   Accumulators<NT> sum = {};
+  // A warp whose rows lie beyond n reads what the copies left alone; its sums are never stored.
+  const auto valid_k = [&](uint32_t u) { return min(kStageDepth, a.d.k - u % work.stages_k * kStageDepth); };
+  Fragment<NT> fragments[2];
+  barrier_wait(&ring.full[ring.slot], ring.parity);
+  load_fragment<NT>(ring.stages + ring.slot * kStageBytes, warp_m, warp_k * kWarpSteps, valid_k(unit), fragments[0]);
   for (uint32_t u = unit; u < end; ++u) {
-    const uint32_t k = u % work.stages_k * kStageDepth;
-    barrier_wait(&ring.full[ring.slot], ring.parity);
-    const uint32_t row_block = tile.row_block + warp_m * kWarpRows / kBlockRows;
-    if (row_block < a.d.row_blocks()) {
-      consume_stage<NT>(ring.stages + ring.slot * kStageBytes, warp_m, warp_k, min(kStageDepth, a.d.k - k), sum);
+    const uint8_t *stage = ring.stages + ring.slot * kStageBytes;
+#pragma unroll
+    for (uint32_t i = 0; i < kWarpSteps; ++i) {
+      // The next step is on its way into registers while this one is multiplied, across stages too.
+      if (i + 1 < kWarpSteps) {
+        load_fragment<NT>(stage, warp_m, warp_k * kWarpSteps + i + 1, valid_k(u), fragments[(i + 1) % 2]);
+      } else {
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) barrier_arrive(&ring.empty[ring.slot]);
+        if (++ring.slot == ring.count) ring.slot = 0, ring.parity ^= 1;
+        if (u + 1 < end) {
+          barrier_wait(&ring.full[ring.slot], ring.parity);
+          load_fragment<NT>(ring.stages + ring.slot * kStageBytes, warp_m, warp_k * kWarpSteps, valid_k(u + 1),
+                            fragments[(i + 1) % 2]);
+        }
+      }
+      multiply_fragment<NT>(fragments[i % 2], sum);
     }
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier_arrive(&ring.empty[ring.slot]);
-    if (++ring.slot == ring.count) ring.slot = 0, ring.parity ^= 1;
+    if constexpr (kWarpSteps % 2 == 1) fragments[0] = fragments[1];
   }
   if constexpr (kWarpsK > 1) reduce_warps<NT>(reduce, warp_m, warp_k, sum);
   const bool whole = begin_k == 0 && end - unit == work.stages_k;
