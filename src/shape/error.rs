@@ -78,6 +78,23 @@ fn divisor_sentence(axis: &str, total: u32) -> String {
     format!("give {axis} {} or another divisor", powers.join(", "))
 }
 
+/// A path on one line, without control characters.
+pub(crate) fn shown(path: &std::path::Path) -> String {
+    path.display()
+        .to_string()
+        .chars()
+        .flat_map(|c| if c.is_control() { c.escape_debug().collect() } else { vec![c] })
+        .collect()
+}
+
+/// The message of a parser, which may quote what it read, on one line and not long.
+pub(crate) fn brief(error: &impl std::fmt::Display) -> String {
+    const LONGEST: usize = 160;
+    let text = error.to_string();
+    let short: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
+    if text.chars().nth(LONGEST).is_some() { short + "..." } else { short }
+}
+
 /// Foreign text made fit for a sentence: quoted, on one line, without control characters, and not long.
 pub(crate) fn quote(text: &str) -> String {
     const LONGEST: usize = 80;

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::error::Error;
+use super::error::{Error, shown};
 
 /// The text of a regular file of at most `most` bytes.
 pub(super) fn read_text(path: &Path, most: u64, remedy: &str) -> Result<String, Error> {
-    let wrong = |problem: String| Error::File { path: path.display().to_string(), problem, remedy: remedy.to_owned() };
+    let wrong = |problem: String| Error::File { path: shown(path), problem, remedy: remedy.to_owned() };
     // Asked before opening, because opening a pipe would wait for its other end.
     let kind = std::fs::metadata(path).map_err(|error| wrong(format!("cannot be read ({error})")))?;
     if kind.is_dir() {

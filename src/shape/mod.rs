@@ -3,6 +3,7 @@
 mod assignment;
 mod axes;
 mod case;
+mod config;
 mod draw;
 mod elementary;
 mod error;
@@ -20,6 +21,7 @@ mod trace;
 pub use assignment::Assignment;
 pub use axes::parse_list;
 pub use case::{Case, GemmShape};
+pub use config::{ModelConfig, QuantHint};
 pub use error::Error;
 pub use list::{ShapeRow, shape_rows};
 pub use model::{

@@ -256,20 +256,20 @@ impl Model {
     /// The field and what is wrong with it.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         let fields = [
-            ("hidden", self.hidden, MAX_WIDTH),
-            ("intermediate", self.intermediate, MAX_WIDTH),
-            ("latent", self.width(), MAX_WIDTH),
-            ("experts", self.experts, MAX_EXPERTS),
-            ("top_k", self.top_k, self.experts),
-            ("layers", self.layers, MAX_LAYERS),
-            ("moe_layers", self.moe_layers, self.layers),
+            ("hidden", self.hidden, MAX_WIDTH, ""),
+            ("intermediate", self.intermediate, MAX_WIDTH, ""),
+            ("latent", self.width(), MAX_WIDTH, ""),
+            ("experts", self.experts, MAX_EXPERTS, ""),
+            ("top_k", self.top_k, self.experts, " experts"),
+            ("layers", self.layers, MAX_LAYERS, ""),
+            ("moe_layers", self.moe_layers, self.layers, " layers"),
         ];
-        for (field, value, most) in fields {
+        for (field, value, most, of) in fields {
             if value == 0 {
                 return Err((field, "is 0".into()));
             }
             if value > most {
-                return Err((field, format!("is {value}, more than {most}")));
+                return Err((field, format!("is {value}, more than {most}{of}")));
             }
         }
         Ok(())

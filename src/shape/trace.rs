@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::draw;
-use super::error::{Error, quote};
+use super::error::{Error, brief, quote, shown};
 use super::file::read_text;
 
 /// Largest trace file read.
@@ -37,7 +37,7 @@ impl Trace {
     /// expert within a token, or when tokens have different numbers of experts.
     pub fn read(path: &Path) -> Result<Trace, Error> {
         let text = read_text(path, MAX_BYTES, "give a text file with the expert ids of one token a line")?;
-        Trace::parse(&text, &path.display().to_string())
+        Trace::parse(&text, &shown(path))
     }
 
     /// Reads the text of a trace; `path` is for sentences.
@@ -55,7 +55,10 @@ impl Trace {
         };
         if json {
             let tokens: Vec<Vec<u32>> = serde_json::from_str(text).map_err(|error| {
-                trace.wrong(format!("is no array of arrays of expert ids ({error})"), "mend it or record it again")
+                trace.wrong(
+                    format!("is no array of arrays of expert ids ({})", brief(&error)),
+                    "mend it or record it again",
+                )
             })?;
             for (place, token) in tokens.iter().enumerate() {
                 trace.push(place + 1, token)?;
