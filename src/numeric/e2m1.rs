@@ -2,6 +2,8 @@
 //!
 //! Source: OCP Microscaling Formats (MX) specification 1.0, section 5.3.3.
 
+use super::amax::MAGNITUDE;
+
 /// Largest value.
 pub const MAX: f32 = 6.0;
 
@@ -38,6 +40,18 @@ pub(crate) fn encode_magnitude(a: f32) -> u32 {
         + u32::from(a > 2.5)
         + u32::from(a >= 3.5)
         + u32::from(a > 5.0)
+}
+
+/// Packs the codes of sixteen finite values divided by `step`, the first in the lowest nibble.
+#[inline(always)]
+pub(crate) fn encode_sixteen(x: &[f32; 16], step: f32) -> [u8; 8] {
+    let mut packed = 0u64;
+    for (i, v) in x.iter().enumerate() {
+        let bits = v.to_bits();
+        let code = encode_magnitude(f32::from_bits(bits & MAGNITUDE) / step) | (bits >> 31 << 3);
+        packed |= u64::from(code) << (4 * i);
+    }
+    packed.to_le_bytes()
 }
 
 /// Both values of a packed byte, the low nibble (lower k) first.

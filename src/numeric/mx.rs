@@ -5,7 +5,6 @@
 //!
 //! Source: OCP Microscaling Formats (MX) specification 1.0, section 6.3.
 
-use super::amax::MAGNITUDE;
 use super::error::{check_finite_bits, check_group, check_len};
 use super::{QuantiseError, amax_bits, e2m1, e4m3, ue8m0, widest};
 
@@ -30,13 +29,11 @@ pub fn quantise_fp4_into(x: &[f32], values: &mut [u8], scales: &mut [u8]) -> Res
             worst = worst.max(bits);
             *scale = ue8m0::encode_block(f32::from_bits(bits), e2m1::EMAX);
             let step = ue8m0::decode(*scale);
-            let mut packed = 0u128;
-            for (i, v) in block.iter().enumerate() {
-                let bits = v.to_bits();
-                let code = e2m1::encode_magnitude(f32::from_bits(bits & MAGNITUDE) / step) | (bits >> 31 << 3);
-                packed |= u128::from(code) << (4 * i);
+            let (halves, _) = block.as_chunks::<16>();
+            let (codes, _) = codes.as_chunks_mut::<8>();
+            for (half, codes) in halves.iter().zip(codes) {
+                *codes = e2m1::encode_sixteen(half, step);
             }
-            *codes = packed.to_le_bytes();
         }
         worst
     });

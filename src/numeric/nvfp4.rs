@@ -5,7 +5,6 @@
 //! rounded once to f32 and both encodings to nearest even with saturation. A block whose scale encodes to 0 keeps only
 //! the signs.
 
-use super::amax::MAGNITUDE;
 use super::error::{check_finite_bits, check_group, check_len};
 use super::{GlobalMultiplier, QuantiseError, amax, amax_bits, e2m1, ue4m3, widest};
 
@@ -67,23 +66,11 @@ fn quantise_blocks(x: &[f32], global: f32, values: &mut [u8], scales: &mut [u8])
         let bits = amax_bits(block);
         worst = worst.max(bits);
         *scale = ue4m3::encode(f32::from_bits(bits) / e2m1::MAX / global);
-        *codes = encode_block(block, ue4m3::decode(*scale) * global);
+        let step = ue4m3::decode(*scale) * global;
+        // Dividing by infinity makes a zero of every finite value.
+        *codes = e2m1::encode_sixteen(block, if step == 0.0 { f32::INFINITY } else { step });
     }
     worst
-}
-
-/// Packs 16 codes of `x / step`.
-#[inline(always)]
-fn encode_block(x: &[f32; BLOCK], step: f32) -> [u8; 8] {
-    // Dividing by infinity makes a zero of every finite value.
-    let step = if step == 0.0 { f32::INFINITY } else { step };
-    let mut packed = 0u64;
-    for (i, v) in x.iter().enumerate() {
-        let bits = v.to_bits();
-        let code = e2m1::encode_magnitude(f32::from_bits(bits & MAGNITUDE) / step) | (bits >> 31 << 3);
-        packed |= u64::from(code) << (4 * i);
-    }
-    packed.to_le_bytes()
 }
 
 /// Decodes whole blocks: `out.len()` is a multiple of 16. e2m1 x scale is exact; the global rounds once.

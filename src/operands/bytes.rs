@@ -10,9 +10,9 @@ pub fn weight_bytes_per_expert(scheme: Scheme, n: u32, k: u32) -> u64 {
     match scheme {
         Scheme::Nvfp4W4a4 | Scheme::Nvfp4W4a16 => values / 2 + values / 16 + 4,
         Scheme::Mxfp4W4a8 => values / 2 + values / 32,
-        Scheme::Fp8Block => values + 4 * n.div_ceil(128) * k.div_ceil(128),
-        Scheme::Fp8 => values + 4,
-        Scheme::Bf16 => values * 2,
+        Scheme::Fp8Block => values.saturating_add(4 * n.div_ceil(128) * k.div_ceil(128)),
+        Scheme::Fp8 => values.saturating_add(4),
+        Scheme::Bf16 => values.saturating_mul(2),
     }
 }
 

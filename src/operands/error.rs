@@ -39,4 +39,12 @@ pub enum OperandError {
     /// No expert has a row.
     #[error("no expert has a row, so there is nothing to launch")]
     NoRows,
+    /// More rows than a 32-bit offset can count.
+    #[error("{rows} rows are more than the {limit} that expert offsets can count; choose a smaller batch")]
+    TooManyRows {
+        /// Rows of all experts.
+        rows: u64,
+        /// The limit.
+        limit: u64,
+    },
 }

@@ -5,6 +5,7 @@ mod error;
 mod generate;
 mod host;
 pub mod normal;
+mod slots;
 mod source;
 pub mod stream;
 
@@ -13,4 +14,5 @@ pub use generate::{
     ActivationGlobals, activation_values, bf16_weight, generate_activations, generate_weights, scheme_fits,
 };
 pub use host::{Activations, Nvfp4Weights, Weights};
+pub use slots::{COLD_FACTOR, SlotLimits, SlotPlan, SlotRequest};
 pub use source::{ActivationSource, ExpertSource, WeightSource};
