@@ -83,6 +83,12 @@ impl Judgement {
         }
     }
 
+    /// Says in which slot it failed; the first slot is where everything is looked for and is not named.
+    pub fn in_slot(self, slot: usize) -> Self {
+        let failure = self.failure.map(|f| if slot == 0 { f } else { format!("slot {slot}: {f}") });
+        Judgement { failure, ..self }
+    }
+
     /// The ratios as they stand in a results file, where an infinite one is the largest number: JSON has no infinity.
     pub fn record(&self) -> VerifyRecord {
         VerifyRecord {

@@ -118,6 +118,50 @@ impl Reference {
         Self::compute_held(shape, offsets, weights, activations, Columns::Sampled(columns))
     }
 
+    /// Computes the given columns from operands that are made on demand, so that a whole layer need not be in memory.
+    ///
+    /// `weight(expert, column, line)` and `activation(row, expert, line)` fill `line`, K values.
+    ///
+    /// # Errors
+    /// When the offsets do not fit the shape, or the answer is not representable.
+    pub fn compute_with(
+        shape: GemmShape,
+        offsets: &[u32],
+        columns: Columns,
+        weight: impl Fn(usize, usize, &mut [f64]) + Sync,
+        activation: impl Fn(usize, usize, &mut [f64]) + Sync,
+    ) -> Result<Self, ReferenceError> {
+        check_shape(shape)?;
+        let rows = check_offsets(shape.experts, offsets)?;
+        if let Columns::Sampled(sampled) = &columns {
+            sampled.check(shape)?;
+        }
+        let width = columns.per_expert(shape.n as usize);
+        let elements = rows.checked_mul(width).ok_or(ReferenceError::TooLarge)?;
+        let (mut values, mut abs_sums) = (vec![0.0; elements], vec![0.0; elements]);
+
+        let mut groups = Vec::new();
+        let (mut values_left, mut sums_left) = (values.as_mut_slice(), abs_sums.as_mut_slice());
+        for (expert, pair) in offsets.windows(2).enumerate() {
+            let (first, count) = (pair[0] as usize, (pair[1] - pair[0]) as usize);
+            let (group_values, rest) = values_left.split_at_mut(count * width);
+            values_left = rest;
+            let (group_sums, rest) = sums_left.split_at_mut(count * width);
+            sums_left = rest;
+            if count > 0 {
+                groups.push(Group { expert, first, count, values: group_values, abs_sums: group_sums });
+            }
+        }
+        let k = shape.k as usize;
+        groups.into_par_iter().for_each(|group| {
+            let (expert, first) = (group.expert, group.first);
+            let activations = Lines::decode(group.count, k, |r, line| activation(first + r, expert, line));
+            let weight = |place: usize, line: &mut [f64]| weight(expert, columns.column(expert, place), line);
+            group.compute(k, width, &activations, weight);
+        });
+        Self::from_parts(shape, rows, columns, values, abs_sums)
+    }
+
     /// Takes values that were computed elsewhere, such as by the reference kernel of a GPU.
     ///
     /// `values` and `abs_sums` are `[rows][held columns]`; `abs_sums` are sums of |a * b|, not less than the true ones.
@@ -160,27 +204,14 @@ impl Reference {
         let rows = check_offsets(shape.experts, offsets)?;
         check_weights(shape, weights)?;
         check_activations(shape, rows, activations)?;
-        if let Columns::Sampled(sampled) = &columns {
-            sampled.check(shape)?;
-        }
-        let width = columns.per_expert(shape.n as usize);
-        let elements = rows.checked_mul(width).ok_or(ReferenceError::TooLarge)?;
-        let (mut values, mut abs_sums) = (vec![0.0; elements], vec![0.0; elements]);
-
-        let mut groups = Vec::new();
-        let (mut values_left, mut sums_left) = (values.as_mut_slice(), abs_sums.as_mut_slice());
-        for (expert, pair) in offsets.windows(2).enumerate() {
-            let (first, count) = (pair[0] as usize, (pair[1] - pair[0]) as usize);
-            let (group_values, rest) = values_left.split_at_mut(count * width);
-            values_left = rest;
-            let (group_sums, rest) = sums_left.split_at_mut(count * width);
-            sums_left = rest;
-            if count > 0 {
-                groups.push(Group { expert, first, count, values: group_values, abs_sums: group_sums });
-            }
-        }
-        groups.into_par_iter().for_each(|group| group.compute(shape, weights, activations, &columns, width));
-        Self::from_parts(shape, rows, columns, values, abs_sums)
+        let (n, k) = (shape.n as usize, shape.k as usize);
+        Self::compute_with(
+            shape,
+            offsets,
+            columns,
+            |expert, column, line| decode::weight_column(weights, n, k, expert, column, line),
+            |row, expert, line| decode::activation_row(activations, k, row, expert, line),
+        )
     }
 
     /// The shape of the case.
@@ -224,21 +255,17 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    fn compute(self, shape: GemmShape, weights: &Weights, activations: &Activations, columns: &Columns, width: usize) {
-        let (n, k) = (shape.n as usize, shape.k as usize);
-        let rows = Lines::decode(self.count, k, |r, out| {
-            decode::activation_row(activations, k, self.first + r, self.expert, out);
-        });
-        let blocks: Vec<usize> = (0..width).step_by(PANEL).collect();
-        let blocks: Vec<_> = blocks
+    /// `weight(place, line)` fills the weights of one held column.
+    fn compute(self, k: usize, width: usize, rows: &Lines, weight: impl Fn(usize, &mut [f64]) + Sync) {
+        let starts: Vec<usize> = (0..width).step_by(PANEL).collect();
+        let blocks: Vec<_> = starts
             .into_par_iter()
             .map(|start| {
                 let count = PANEL.min(width - start);
                 let padded = count.next_multiple_of(COLUMNS);
-                let panel = Lines::decode(padded, k, |c, out| {
+                let panel = Lines::decode(padded, k, |c, line| {
                     if c < count {
-                        let column = columns.column(self.expert, start + c);
-                        decode::weight_column(weights, n, k, self.expert, column, out);
+                        weight(start + c, line);
                     }
                 });
                 (start, count, padded, rows.multiply(&panel))
