@@ -1,0 +1,352 @@
+//! Holds an output against its reference.
+//!
+//! Three checks, all of which must hold:
+//!
+//! * **Element**: no element is farther from the exact answer than its [`Bound`].
+//! * **Slope**, per expert: the slope `sum(o r) / sum(r r)` of outputs on exact answers is 1 up to what independent errors
+//!   within the element bounds give. With errors of mean zero and at most B, Hoeffding's inequality says
+//!   `P(|sum(r e)| > t) <= 2 exp(-t^2 / (2 sum(r^2 B^2)))`, whatever their distribution. The limit is
+//!   `sqrt(2 ln(2 / p) sum(r^2 B^2)) / sum(r^2)` with p = 1e-12, and the drift of truncation ([`Accumulation::drift`]).
+//!   It shrinks as one over the root of the elements: a scale that is off by less than rounding still shows.
+//! * **Frobenius**, per expert: the root of the summed squares of errors is no larger than that of the exact answers
+//!   rounded to bf16, which is known to the last bit, and what accumulation may add. An output is the bf16 number nearest
+//!   to some sum `r + a`, so `|o - r| <= |rounded r - r| + 2|a|`, hence `norm(o - r) <= norm(rounded r - r) + 2 norm(a)`.
+//!   The a are at most A each; over 64 elements and more their norm is taken to be at most half of A's (A is several
+//!   standard deviations of a, see [`super::bound`]); over fewer elements all of A is allowed.
+//!   An intermediate rounding to bf16, or a second one, shows here.
+//!
+//! Experts with few elements are pooled with the next ones until they have 256 together.
+
+use half::bf16;
+use rayon::prelude::*;
+
+use crate::record::{Extra, VerifyRecord};
+
+use super::bound::{Accumulation, Bound, SMALLEST_NORMAL, half_ulp, nearest_bf16};
+use super::guard::POISON;
+use super::reference::{Reference, check_offsets};
+
+/// Fewest elements of a pool of experts.
+const POOL: usize = 256;
+
+/// Elements from which on the norm of accumulation errors is taken to be half of the norm of their bounds.
+const MANY: usize = 64;
+
+/// `2 ln(2 / p)` for a false alarm probability p of 1e-12 for one pool.
+const HOEFFDING: f64 = 56.6;
+
+/// How an output compares with its reference.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// Largest error of an element over its bound; infinite when an output is not finite.
+    pub max_error_over_bound: f64,
+    /// Elements compared.
+    pub elements: u64,
+    /// Largest distance of a slope from 1 over its limit.
+    pub max_slope_over_limit: f64,
+    /// Largest Frobenius error over its limit.
+    pub max_frobenius_over_limit: f64,
+    /// What is wrong, in one sentence, naming the worst place; none when the output is right.
+    pub failure: Option<String>,
+}
+
+impl Judgement {
+    /// Nothing compared yet.
+    pub fn empty() -> Self {
+        Judgement {
+            max_error_over_bound: 0.0,
+            elements: 0,
+            max_slope_over_limit: 0.0,
+            max_frobenius_over_limit: 0.0,
+            failure: None,
+        }
+    }
+
+    /// An output that cannot be compared, or is wrong for another reason than its values.
+    pub fn failed(reason: impl Into<String>) -> Self {
+        Judgement { failure: Some(reason.into()), ..Judgement::empty() }
+    }
+
+    /// Whether the output is right.
+    pub fn is_right(&self) -> bool {
+        self.failure.is_none()
+    }
+
+    /// The worst of both; the first failure stays.
+    pub fn merge(self, other: Judgement) -> Self {
+        Judgement {
+            max_error_over_bound: self.max_error_over_bound.max(other.max_error_over_bound),
+            elements: self.elements + other.elements,
+            max_slope_over_limit: self.max_slope_over_limit.max(other.max_slope_over_limit),
+            max_frobenius_over_limit: self.max_frobenius_over_limit.max(other.max_frobenius_over_limit),
+            failure: self.failure.or(other.failure),
+        }
+    }
+
+    /// Says in which slot it failed; the first slot is where everything is looked for and is not named.
+    pub fn in_slot(self, slot: usize) -> Self {
+        let failure = self.failure.map(|f| if slot == 0 { f } else { format!("slot {slot}: {f}") });
+        Judgement { failure, ..self }
+    }
+
+    /// The ratios as they stand in a results file, where an infinite one is the largest number: JSON has no infinity.
+    pub fn record(&self) -> VerifyRecord {
+        VerifyRecord {
+            max_error_over_bound: self.max_error_over_bound.min(f64::MAX),
+            elements: self.elements,
+            max_slope_over_limit: self.max_slope_over_limit.min(f64::MAX),
+            max_frobenius_over_limit: self.max_frobenius_over_limit.min(f64::MAX),
+            quantisation_error: None,
+            retargeted: false,
+            extra: Extra::default(),
+        }
+    }
+}
+
+/// What is summed over elements.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    elements: usize,
+    /// Output times answer.
+    cross: f64,
+    /// Answer squared.
+    square: f64,
+    /// (Answer times bound) squared.
+    weighted_bounds: f64,
+    /// Error squared.
+    error: f64,
+    /// Error of the rounded answer squared.
+    rounding: f64,
+    /// Accumulation term squared.
+    accumulation: f64,
+}
+
+impl Sums {
+    fn add(&mut self, other: &Sums) {
+        self.elements += other.elements;
+        self.cross += other.cross;
+        self.square += other.square;
+        self.weighted_bounds += other.weighted_bounds;
+        self.error += other.error;
+        self.rounding += other.rounding;
+        self.accumulation += other.accumulation;
+    }
+}
+
+/// The worst element of a row.
+#[derive(Clone, Copy, Default)]
+struct Worst {
+    ratio: f64,
+    row: usize,
+    place: usize,
+}
+
+/// Judges an output against a reference.
+///
+/// `out` is the whole output, `[rows][n]`, whichever columns the reference holds; `offsets` holds the first row of each
+/// expert, `experts + 1` entries. Runs on the current rayon pool; the result does not depend on it.
+pub fn judge(out: &[bf16], reference: &Reference, offsets: &[u32], accumulation: Accumulation) -> Judgement {
+    let shape = reference.shape();
+    let n = shape.n as usize;
+    match check_offsets(shape.experts, offsets) {
+        Err(error) => return Judgement::failed(error.to_string()),
+        Ok(rows) if rows != reference.rows() => {
+            return Judgement::failed(format!("the offsets have {rows} rows, the reference {}", reference.rows()));
+        }
+        Ok(_) => {}
+    }
+    if Some(out.len()) != reference.rows().checked_mul(n) {
+        return Judgement::failed(format!(
+            "the output has {} elements, its shape has {} rows of {n} columns",
+            out.len(),
+            reference.rows()
+        ));
+    }
+    if let Some(at) = out.par_iter().position_first(|value| !value.is_finite()) {
+        return not_finite(out, at, n, offsets);
+    }
+
+    let bound = Bound::new(shape, accumulation);
+    let rows: Vec<(Sums, Worst)> = (0..reference.rows())
+        .into_par_iter()
+        .with_min_len(1 + 4096 / reference.width().max(1))
+        .map(|row| compare_row(row, &out[row * n..][..n], reference, offsets, bound))
+        .collect();
+
+    let mut judgement = Judgement { elements: (rows.len() * reference.width()) as u64, ..Judgement::empty() };
+    let worst = rows.iter().fold(Worst::default(), |w, (_, r)| if r.ratio > w.ratio { *r } else { w });
+    judgement.max_error_over_bound = worst.ratio;
+    if worst.ratio > 1.0 {
+        judgement.failure = Some(wrong_element(out, worst, reference, offsets, bound));
+    }
+    for pool in pools(&rows, offsets) {
+        let slope = pool.sums.slope(bound);
+        let frobenius = pool.sums.frobenius();
+        judgement.max_slope_over_limit = judgement.max_slope_over_limit.max(slope.ratio());
+        judgement.max_frobenius_over_limit = judgement.max_frobenius_over_limit.max(frobenius.ratio());
+        let failure = if slope.ratio() > 1.0 {
+            format!(
+                "{}: the slope of output on reference is {:.6} from 1, where {} elements allow {:.6}",
+                pool.name(),
+                slope.found,
+                pool.sums.elements,
+                slope.limit
+            )
+        } else if frobenius.ratio() > 1.0 {
+            format!(
+                "{}: the Frobenius error is {:.4e}, where rounding to bf16 and accumulation allow {:.4e}",
+                pool.name(),
+                frobenius.found,
+                frobenius.limit
+            )
+        } else {
+            continue;
+        };
+        judgement.failure.get_or_insert(failure);
+    }
+    judgement
+}
+
+fn compare_row(row: usize, out: &[bf16], reference: &Reference, offsets: &[u32], bound: Bound) -> (Sums, Worst) {
+    let width = reference.width();
+    let values = &reference.values()[row * width..][..width];
+    let abs_sums = &reference.abs_sums()[row * width..][..width];
+    let expert = expert_of(offsets, row);
+    let mut sums = Sums { elements: width, ..Sums::default() };
+    let mut worst = Worst { row, ..Worst::default() };
+    for (place, (&value, &abs_sum)) in values.iter().zip(abs_sums).enumerate() {
+        let got = out[reference.columns().column(expert, place)].to_f64();
+        let limit = bound.of(value, f64::from(abs_sum));
+        let error = got - value;
+        let rounding = nearest_bf16(value) - value;
+        let accumulation = bound.accumulation(f64::from(abs_sum));
+        sums.cross += got * value;
+        sums.square += value * value;
+        sums.weighted_bounds += (value * limit) * (value * limit);
+        sums.error += error * error;
+        sums.rounding += rounding * rounding;
+        sums.accumulation += accumulation * accumulation;
+        let ratio = error.abs() / limit;
+        if ratio > worst.ratio {
+            (worst.ratio, worst.place) = (ratio, place);
+        }
+    }
+    (sums, worst)
+}
+
+/// Something that was found, and what is allowed.
+struct Check {
+    found: f64,
+    limit: f64,
+}
+
+impl Check {
+    fn ratio(&self) -> f64 {
+        if self.found == 0.0 { 0.0 } else { self.found / self.limit }
+    }
+}
+
+impl Sums {
+    fn slope(&self, bound: Bound) -> Check {
+        if self.square == 0.0 {
+            return Check { found: 0.0, limit: 0.0 };
+        }
+        let found = (self.cross / self.square - 1.0).abs();
+        Check { found, limit: (HOEFFDING * self.weighted_bounds).sqrt() / self.square + bound.drift() }
+    }
+
+    fn frobenius(&self) -> Check {
+        let share = if self.elements < MANY { 2.0 } else { 1.0 };
+        let flushed = SMALLEST_NORMAL * (self.elements as f64).sqrt();
+        let limit = self.rounding.sqrt() + share * self.accumulation.sqrt() + flushed;
+        Check { found: self.error.sqrt(), limit }
+    }
+}
+
+/// Neighbouring experts that are judged together.
+struct Pool {
+    experts: Vec<usize>,
+    sums: Sums,
+}
+
+impl Pool {
+    fn name(&self) -> String {
+        match self.experts.as_slice() {
+            [expert] => format!("expert {expert}"),
+            [first, .., last] => format!("{} experts from {first} to {last}", self.experts.len()),
+            [] => "no expert".into(),
+        }
+    }
+}
+
+fn pools(rows: &[(Sums, Worst)], offsets: &[u32]) -> Vec<Pool> {
+    let mut pools: Vec<Pool> = Vec::new();
+    for (expert, pair) in offsets.windows(2).enumerate() {
+        let rows = &rows[pair[0] as usize..pair[1] as usize];
+        if rows.is_empty() {
+            continue;
+        }
+        let mut sums = Sums::default();
+        rows.iter().for_each(|(row, _)| sums.add(row));
+        match pools.last_mut() {
+            Some(last) if last.sums.elements < POOL => {
+                last.experts.push(expert);
+                last.sums.add(&sums);
+            }
+            _ => pools.push(Pool { experts: vec![expert], sums }),
+        }
+    }
+    // The last pool may be small; it joins the one before.
+    if pools.len() > 1
+        && let Some(last) = pools.pop_if(|last| last.sums.elements < POOL)
+        && let Some(before) = pools.last_mut()
+    {
+        before.experts.extend(last.experts);
+        before.sums.add(&last.sums);
+    }
+    pools
+}
+
+/// The expert that a row belongs to.
+fn expert_of(offsets: &[u32], row: usize) -> usize {
+    offsets.partition_point(|&first| first as usize <= row).saturating_sub(1)
+}
+
+/// `expert 3, row 2 of it (17 of all), column 5`.
+fn place(offsets: &[u32], row: usize, column: usize) -> String {
+    let expert = expert_of(offsets, row);
+    let first = offsets.get(expert).map_or(0, |&first| first as usize);
+    format!("expert {expert}, row {} of it ({row} of all), column {column}", row - first)
+}
+
+fn not_finite(out: &[bf16], at: usize, n: usize, offsets: &[u32]) -> Judgement {
+    let bad = out.par_iter().filter(|value| !value.is_finite()).count();
+    let unwritten = out.par_iter().filter(|value| value.to_bits() == POISON).count();
+    let what = match out[at] {
+        value if value.to_bits() == POISON => "was not written".into(),
+        value => format!("is {value}"),
+    };
+    Judgement {
+        max_error_over_bound: f64::INFINITY,
+        elements: out.len() as u64,
+        ..Judgement::failed(format!(
+            "{bad} of {} elements are not finite, {unwritten} of them never written; the first, {}, {what}",
+            out.len(),
+            place(offsets, at / n, at % n)
+        ))
+    }
+}
+
+fn wrong_element(out: &[bf16], worst: Worst, reference: &Reference, offsets: &[u32], bound: Bound) -> String {
+    let column = reference.columns().column(expert_of(offsets, worst.row), worst.place);
+    let at = worst.row * reference.width() + worst.place;
+    let (want, abs_sum) = (reference.values()[at], f64::from(reference.abs_sums()[at]));
+    format!(
+        "{}: got {}, want {want:.6e}, off by {:.2} times the bound {:.3e} (half an ulp is {:.3e})",
+        place(offsets, worst.row, column),
+        out[worst.row * reference.shape().n as usize + column],
+        worst.ratio,
+        bound.of(want, abs_sum),
+        half_ulp(want.abs())
+    )
+}
