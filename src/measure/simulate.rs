@@ -1,0 +1,1 @@
+//! How often verdicts are wrong: subjects with known times and realistic noise.
