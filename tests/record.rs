@@ -221,6 +221,21 @@ fn shards_merge_into_one_file_in_the_order_of_their_cells() {
     assert!(parse(&bytes(&merged.results)).unwrap() == merged.results);
 }
 
+#[test]
+fn kernels_of_one_case_from_two_shards_are_not_paired() {
+    let (one, mut two) = (shard("1/2", &[1, 2]), shard("2/2", &[2, 4]));
+    two.1
+        .rows
+        .iter_mut()
+        .for_each(|r| r.kernel.id = moebius::kernel::KernelId::new("other", "sm90", Scheme::Bf16, "x"));
+    let merged = merge(vec![one, two]).unwrap();
+    for row in &merged.results.rows {
+        assert_eq!(row.time.as_ref().unwrap().rounds.is_empty(), row.case.batch == 2);
+    }
+    assert_eq!(merged.notes.len(), 1);
+    assert!(merged.notes[0].contains("1 cases come from several shards"), "{:?}", merged.notes);
+}
+
 /// What is changed in the second shard, and a word of the refusal.
 type Conflict = (fn(&mut Results), &'static str);
 

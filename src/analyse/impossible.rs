@@ -2,7 +2,7 @@
 
 use super::bytes::work;
 use super::floor::read_ceiling;
-use super::units::{bytes as show_bytes, duration, rate};
+use super::units::{binary_bytes, bytes as show_bytes, duration, rate};
 use crate::record::{Ceilings, Device, L2, Row, Status};
 
 /// How much of the time that reading the weights takes a cold row must need at least. The rest is the uncertainty of the
@@ -33,7 +33,7 @@ pub fn impossible(row: &Row, ceilings: &Ceilings, device: &Device) -> Option<Str
 }
 
 fn cause(row: &Row, weights: u64, device: &Device) -> String {
-    let cache = show_bytes(device.cache_bytes);
+    let cache = binary_bytes(device.cache_bytes);
     match &row.conditions.plan {
         Some(plan) if plan.reuse_distance_bytes < 3 * device.cache_bytes => format!(
             "likely the weights were still in the {cache} cache, as only {} passed between two reads of them",

@@ -1,14 +1,14 @@
 //! One results file of the shards of a sweep.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
 use super::error::FileError;
 use super::file::{Ceilings, Device, Results, Tool};
-use super::key::CellKey;
-use super::row::Extra;
+use super::key::{CaseKey, CellKey};
+use super::row::{Extra, Row};
 
 /// Settings that shards of one sweep may differ in.
 const SHARD_SETTINGS: [&str; 3] = ["shard", "out", "device"];
@@ -70,8 +70,28 @@ pub fn merge(shards: Vec<(PathBuf, Results)>) -> Result<Merged, FileError> {
     if count > 1 {
         merged.extra.insert("shards".to_string(), sources.into());
     }
+    let mut notes = missing_shards(&labels);
+    notes.extend(part_rounds(&mut merged.rows, &owners));
     merged.rows.sort_by_cached_key(CellKey::of);
-    Ok(Merged { results: merged, notes: missing_shards(&labels) })
+    Ok(Merged { results: merged, notes })
+}
+
+/// Rounds of different shards were not taken next to each other: where the kernels of one case come from several
+/// shards, their rounds are forgotten, so that nobody pairs them.
+fn part_rounds(rows: &mut [Row], owners: &HashMap<CellKey, PathBuf>) -> Option<String> {
+    let mut files: HashMap<CaseKey, BTreeSet<&PathBuf>> = HashMap::new();
+    for (key, path) in owners {
+        files.entry(key.case.clone()).or_default().insert(path);
+    }
+    let parted: HashSet<CaseKey> =
+        files.into_iter().filter(|(_, paths)| paths.len() > 1).map(|(case, _)| case).collect();
+    for row in rows.iter_mut().filter(|row| parted.contains(&CaseKey::of(&row.case))) {
+        row.time.iter_mut().for_each(|time| time.rounds.clear());
+    }
+    let count = parted.len();
+    (count > 0).then(|| {
+        format!("the kernels of {count} cases come from several shards, so they were not sampled side by side; split sweeps by case to have them paired")
+    })
 }
 
 /// Enters the cells of a file, each of which must be new.
