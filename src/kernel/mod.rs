@@ -1,8 +1,11 @@
 //! Kernels: the trait, the registry, one file per family.
 
+pub mod cpu;
 mod id;
+mod registry;
 
 pub use id::{KernelId, Scheme};
+pub use registry::{Selection, cpu_kernels};
 
 use half::bf16;
 
