@@ -17,7 +17,10 @@ pub fn amax_bits(x: &[f32]) -> u32 {
 /// # Errors
 /// [`QuantiseError::NotFinite`] when a value is infinite or NaN.
 pub fn amax(x: &[f32]) -> Result<f32, QuantiseError> {
-    let bits = super::widest(|| amax_bits(x));
+    let bits = super::widest(
+        #[inline(always)]
+        || amax_bits(x),
+    );
     check_finite_bits(bits, x)?;
     Ok(f32::from_bits(bits))
 }

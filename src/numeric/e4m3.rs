@@ -117,6 +117,17 @@ mod tests {
     }
 
     #[test]
+    fn every_bf16_and_its_f32_neighbours() {
+        for high in 0..=0xffffu32 {
+            for low in [0, 1, 0x7fff, 0x8000, 0xffff] {
+                let x = f32::from_bits(high << 16 | low);
+                let expected = if x.is_nan() { NAN } else { nearest(x) };
+                assert_eq!(encode(x), expected, "{x:e}");
+            }
+        }
+    }
+
+    #[test]
     fn hostile_values() {
         assert_eq!(encode(f32::NAN), NAN);
         assert_eq!(encode(-f32::NAN), NAN);

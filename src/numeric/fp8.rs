@@ -37,7 +37,10 @@ pub fn quantise_into(x: &[f32], scale: f32, values: &mut [u8]) -> Result<(), Qua
         return Err(QuantiseError::Global(scale));
     }
     amax(x)?;
-    widest(|| encode_run(x, scale, values));
+    widest(
+        #[inline(always)]
+        || encode_run(x, scale, values),
+    );
     Ok(())
 }
 
@@ -49,20 +52,23 @@ pub fn quantise_groups_into(x: &[f32], k: usize, values: &mut [u8], scales: &mut
     let rows = rows_of(x, k)?;
     check_len("the values", values.len(), x.len())?;
     check_len("the scales", scales.len(), rows * k.div_ceil(BLOCK))?;
-    let worst = widest(|| {
-        let mut worst = 0;
-        let mut scales = scales.iter_mut();
-        for (row, codes) in x.chunks_exact(k).zip(values.chunks_exact_mut(k)) {
-            // The group count was checked above: each row takes ceil(k/128) scales.
-            for ((group, codes), scale) in row.chunks(BLOCK).zip(codes.chunks_mut(BLOCK)).zip(&mut scales) {
-                let bits = amax_bits(group);
-                worst = worst.max(bits);
-                *scale = scale_of(f32::from_bits(bits));
-                encode_run(group, *scale, codes);
+    let worst = widest(
+        #[inline(always)]
+        || {
+            let mut worst = 0;
+            let mut scales = scales.iter_mut();
+            for (row, codes) in x.chunks_exact(k).zip(values.chunks_exact_mut(k)) {
+                // The group count was checked above: each row takes ceil(k/128) scales.
+                for ((group, codes), scale) in row.chunks(BLOCK).zip(codes.chunks_mut(BLOCK)).zip(&mut scales) {
+                    let bits = amax_bits(group);
+                    worst = worst.max(bits);
+                    *scale = scale_of(f32::from_bits(bits));
+                    encode_run(group, *scale, codes);
+                }
             }
-        }
-        worst
-    });
+            worst
+        },
+    );
     check_finite_bits(worst, x)
 }
 
@@ -76,28 +82,31 @@ pub fn quantise_blocks_into(x: &[f32], k: usize, values: &mut [u8], scales: &mut
     let across = k.div_ceil(BLOCK);
     check_len("the values", values.len(), x.len())?;
     check_len("the scales", scales.len(), rows.div_ceil(BLOCK) * across)?;
-    let worst = widest(|| {
-        let mut worst = 0;
-        let slabs = x.chunks(BLOCK * k).zip(values.chunks_mut(BLOCK * k)).zip(scales.chunks_exact_mut(across));
-        for ((slab, codes), scales) in slabs {
-            let mut bits = vec![0; across];
-            for row in slab.chunks_exact(k) {
-                for (bits, group) in bits.iter_mut().zip(row.chunks(BLOCK)) {
-                    *bits = amax_bits(group).max(*bits);
+    let worst = widest(
+        #[inline(always)]
+        || {
+            let mut worst = 0;
+            let slabs = x.chunks(BLOCK * k).zip(values.chunks_mut(BLOCK * k)).zip(scales.chunks_exact_mut(across));
+            for ((slab, codes), scales) in slabs {
+                let mut bits = vec![0; across];
+                for row in slab.chunks_exact(k) {
+                    for (bits, group) in bits.iter_mut().zip(row.chunks(BLOCK)) {
+                        *bits = amax_bits(group).max(*bits);
+                    }
+                }
+                for (scale, &bits) in scales.iter_mut().zip(&bits) {
+                    worst = worst.max(bits);
+                    *scale = scale_of(f32::from_bits(bits));
+                }
+                for (row, codes) in slab.chunks_exact(k).zip(codes.chunks_exact_mut(k)) {
+                    for ((group, codes), &scale) in row.chunks(BLOCK).zip(codes.chunks_mut(BLOCK)).zip(scales.iter()) {
+                        encode_run(group, scale, codes);
+                    }
                 }
             }
-            for (scale, &bits) in scales.iter_mut().zip(&bits) {
-                worst = worst.max(bits);
-                *scale = scale_of(f32::from_bits(bits));
-            }
-            for (row, codes) in slab.chunks_exact(k).zip(codes.chunks_exact_mut(k)) {
-                for ((group, codes), &scale) in row.chunks(BLOCK).zip(codes.chunks_mut(BLOCK)).zip(scales.iter()) {
-                    encode_run(group, scale, codes);
-                }
-            }
-        }
-        worst
-    });
+            worst
+        },
+    );
     check_finite_bits(worst, x)
 }
 

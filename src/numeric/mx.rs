@@ -20,23 +20,26 @@ pub fn quantise_fp4_into(x: &[f32], values: &mut [u8], scales: &mut [u8]) -> Res
     check_group("MXFP4", x.len(), BLOCK)?;
     check_len("the values", values.len(), x.len() / 2)?;
     check_len("the scales", scales.len(), x.len() / BLOCK)?;
-    let worst = widest(|| {
-        let mut worst = 0;
-        let (blocks, _) = x.as_chunks::<BLOCK>();
-        let (codes, _) = values.as_chunks_mut::<16>();
-        for ((block, codes), scale) in blocks.iter().zip(codes).zip(scales) {
-            let bits = amax_bits(block);
-            worst = worst.max(bits);
-            *scale = ue8m0::encode_block(f32::from_bits(bits), e2m1::EMAX);
-            let step = ue8m0::decode(*scale);
-            let (halves, _) = block.as_chunks::<16>();
-            let (codes, _) = codes.as_chunks_mut::<8>();
-            for (half, codes) in halves.iter().zip(codes) {
-                *codes = e2m1::encode_sixteen(half, step);
+    let worst = widest(
+        #[inline(always)]
+        || {
+            let mut worst = 0;
+            let (blocks, _) = x.as_chunks::<BLOCK>();
+            let (codes, _) = values.as_chunks_mut::<16>();
+            for ((block, codes), scale) in blocks.iter().zip(codes).zip(scales) {
+                let bits = amax_bits(block);
+                worst = worst.max(bits);
+                *scale = ue8m0::encode_block(f32::from_bits(bits), e2m1::EMAX);
+                let step = ue8m0::decode(*scale);
+                let (halves, _) = block.as_chunks::<16>();
+                let (codes, _) = codes.as_chunks_mut::<8>();
+                for (half, codes) in halves.iter().zip(codes) {
+                    *codes = e2m1::encode_sixteen(half, step);
+                }
             }
-        }
-        worst
-    });
+            worst
+        },
+    );
     check_finite_bits(worst, x)
 }
 
@@ -49,16 +52,19 @@ pub fn quantise_fp8_into(x: &[f32], values: &mut [u8], scales: &mut [u8]) -> Res
     check_group("MXFP8", x.len(), BLOCK)?;
     check_len("the values", values.len(), x.len())?;
     check_len("the scales", scales.len(), x.len() / BLOCK)?;
-    let worst = widest(|| {
-        let mut worst = 0;
-        for ((block, codes), scale) in x.chunks_exact(BLOCK).zip(values.chunks_exact_mut(BLOCK)).zip(scales) {
-            let bits = amax_bits(block);
-            worst = worst.max(bits);
-            *scale = ue8m0::encode_block(f32::from_bits(bits), e4m3::EMAX);
-            super::fp8::encode_run(block, ue8m0::decode(*scale), codes);
-        }
-        worst
-    });
+    let worst = widest(
+        #[inline(always)]
+        || {
+            let mut worst = 0;
+            for ((block, codes), scale) in x.chunks_exact(BLOCK).zip(values.chunks_exact_mut(BLOCK)).zip(scales) {
+                let bits = amax_bits(block);
+                worst = worst.max(bits);
+                *scale = ue8m0::encode_block(f32::from_bits(bits), e4m3::EMAX);
+                super::fp8::encode_run(block, ue8m0::decode(*scale), codes);
+            }
+            worst
+        },
+    );
     check_finite_bits(worst, x)
 }
 

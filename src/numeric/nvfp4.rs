@@ -52,7 +52,10 @@ pub fn quantise_into(
     check_group("NVFP4", x.len(), BLOCK)?;
     check_len("the values", values.len(), x.len() / 2)?;
     check_len("the scales", scales.len(), x.len() / BLOCK)?;
-    let worst = widest(|| quantise_blocks(x, global.get(), values, scales));
+    let worst = widest(
+        #[inline(always)]
+        || quantise_blocks(x, global.get(), values, scales),
+    );
     check_finite_bits(worst, x)
 }
 

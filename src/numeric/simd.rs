@@ -5,7 +5,7 @@
 
 /// Calls `op`, compiled once for AVX-512 (F, BW, DQ, VL), once for AVX2 and once for the baseline, as the processor has it.
 ///
-/// `op` and what it calls must be inlined to profit; mark inner functions `#[inline(always)]`.
+/// Mark the closure and the functions it calls `#[inline(always)]`: what is not inlined keeps the baseline instructions.
 #[inline]
 pub(crate) fn widest<R>(op: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]

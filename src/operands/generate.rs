@@ -121,8 +121,9 @@ pub fn generate_activations(
     let x = activation_values(rows, k, seed);
     Ok(match scheme {
         Scheme::Nvfp4W4a4 => {
+            let layer = [0, rows];
             let spans = match globals {
-                ActivationGlobals::PerLayer => vec![0..rows],
+                ActivationGlobals::PerLayer => spans(&layer, rows)?,
                 ActivationGlobals::PerExpert { offsets } => spans(offsets, rows)?,
             };
             let mut values = vec![0u8; x.len() / 2];

@@ -8,7 +8,7 @@
 //!
 //! **Weights** of layer copy `layer`: stream `(seed; 1, layer, n, k)`, row `expert * n + column of the output`. Experts
 //! differ in scale: with w word `expert` of stream `(seed; 2, layer, n, k)`,
-//! `f = (16 + w % 16) / 16 * 2^(w / 16 % 4) / 2^h` with `h = (floor(log2 k) + 1) / 2` rounded down, so that outputs stay
+//! `f = (16 + w % 16) / 16 * 2^(w / 16 % 4) / 2^h` with `h = ceil(floor(log2 k) / 2)`, so that outputs stay
 //! of the order of the activations.
 //!
 //! **Activations**: stream `(seed; 3, k)`; the factor of row r is `(16 + w % 16) / 16` with w word r of stream
@@ -107,7 +107,7 @@ impl WeightSource {
     /// f of an expert.
     pub fn factor(&self, expert: u32) -> f32 {
         let w = self.factors.word(expert.into());
-        let halved = (self.shape.k.max(1).ilog2() + 1) / 2;
+        let halved = self.shape.k.max(1).ilog2().div_ceil(2);
         sixteenths(w) * (1u32 << (w >> 4 & 3)) as f32 / (1u32 << halved) as f32
     }
 
@@ -144,26 +144,32 @@ impl ExpertSource {
     /// Writes output column `n`, `k` bf16 values as f32; k is the length of `out`. `scratch` is overwritten.
     pub fn fill_row(&self, n: u32, scratch: &mut Vec<u16>, out: &mut [f32]) {
         scratch.resize(out.len().next_multiple_of(4), 0);
-        widest(|| {
-            fill_lanes(self.values, self.first_row + u64::from(n), scratch);
-            for (out, &bits) in out.iter_mut().zip(scratch.iter()) {
-                *out = normal_value(&self.magnitudes, bits);
-            }
-        });
+        widest(
+            #[inline(always)]
+            || {
+                fill_lanes(self.values, self.first_row + u64::from(n), scratch);
+                for (out, &bits) in out.iter_mut().zip(scratch.iter()) {
+                    *out = normal_value(&self.magnitudes, bits);
+                }
+            },
+        );
     }
 
     /// Largest magnitude in some rows of length `k`. Looks nothing up: the table rises, so the largest index decides.
     pub fn amax(&self, rows: Range<u32>, k: u32, scratch: &mut Vec<u16>) -> f32 {
         let k = k as usize;
         scratch.resize(k.next_multiple_of(4), 0);
-        let largest = widest(|| {
-            let mut largest = 0;
-            for n in rows {
-                fill_lanes(self.values, self.first_row + u64::from(n), scratch);
-                largest = scratch.iter().take(k).fold(largest, |m, bits| m.max(bits & 0x7fff));
-            }
-            largest
-        });
+        let largest = widest(
+            #[inline(always)]
+            || {
+                let mut largest = 0;
+                for n in rows {
+                    fill_lanes(self.values, self.first_row + u64::from(n), scratch);
+                    largest = scratch.iter().take(k).fold(largest, |m, bits| m.max(bits & 0x7fff));
+                }
+                largest
+            },
+        );
         normal_value(&self.magnitudes, largest)
     }
 }
@@ -209,12 +215,15 @@ impl ActivationSource {
     pub fn fill_row(&self, row: u32, scratch: &mut Vec<u16>, out: &mut [f32]) {
         let (table, f) = (normal::table(), self.row_factor(row));
         scratch.resize(self.column_factors.len().next_multiple_of(4), 0);
-        widest(|| {
-            fill_lanes(self.values, row.into(), scratch);
-            for ((out, &bits), c) in out.iter_mut().zip(scratch.iter()).zip(&self.column_factors) {
-                *out = from_high(round_bf16(normal_value(table, bits) * (f * c)));
-            }
-        });
+        widest(
+            #[inline(always)]
+            || {
+                fill_lanes(self.values, row.into(), scratch);
+                for ((out, &bits), c) in out.iter_mut().zip(scratch.iter()).zip(&self.column_factors) {
+                    *out = from_high(round_bf16(normal_value(table, bits) * (f * c)));
+                }
+            },
+        );
     }
 }
 
@@ -265,7 +274,7 @@ mod tests {
             source.fill_row(r, &mut scratch, &mut row);
             let f = (16 + Stream::new(11, &[4, 333]).word(r.into()) % 16) as f32 / 16.0;
             for (c, &v) in row.iter().enumerate() {
-                let outlier = Stream::new(11, &[5, 333]).word(c as u64) % 128 == 0;
+                let outlier = Stream::new(11, &[5, 333]).word(c as u64).is_multiple_of(128);
                 let f = f * if outlier { 8.0 } else { 1.0 };
                 let expected = defined(11, 3, &[333], r.into(), c as u64, 333, f);
                 assert_eq!(v.to_bits(), expected.to_f32().to_bits(), "row {r} column {c}");
