@@ -67,9 +67,9 @@ pub struct CaseArgs {
     /// Pipeline parallelism
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub pp: u32,
-    /// Batch sizes: numbers, and doubling ranges such as 1..512
-    #[arg(long, value_name = "LIST", default_value = "1..512")]
-    pub batch: String,
+    /// Batch sizes: numbers, and doubling ranges such as 1..512 [default: 1..512]
+    #[arg(long, value_name = "LIST")]
+    pub batch: Option<String>,
     /// Numbers of experts to try in place of the model's
     #[arg(long, value_name = "LIST")]
     pub experts: Option<String>,
@@ -324,4 +324,15 @@ pub struct DoctorArgs {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `moebius` without a verb runs.
+pub fn default_run() -> RunArgs {
+    /// `moebius run` as a parser of its own, so that its defaults are written once.
+    #[derive(Parser)]
+    struct Defaults {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+    Defaults::parse_from(["moebius"]).run
 }

@@ -47,12 +47,12 @@ pub fn cases(args: &CaseArgs) -> Result<Wanted, CliError> {
 
 fn model(args: &CaseArgs) -> Result<(Model, Option<QuantHint>), CliError> {
     if let Some(path) = &args.model_config {
-        let ModelConfig { model, quantisation } = ModelConfig::read(path).map_err(CliError::input)?;
-        return Ok((model, quantisation));
+        let ModelConfig { model, quant } = ModelConfig::read(path).map_err(CliError::input)?;
+        return Ok((model, quant));
     }
     let model = match &args.shape {
         Some(text) => Model::free_shape(text),
-        None => Model::preset(args.model.as_deref().unwrap_or(DEFAULT_MODEL)),
+        None => Model::preset(args.model.as_deref().unwrap_or(DEFAULT_MODEL)).cloned(),
     };
     Ok((model.map_err(CliError::input)?, None))
 }

@@ -1,3 +1,5 @@
 //! The device layer: the only home of `unsafe` beside the FFI and the CPU SIMD files.
 
+pub mod cpu;
+pub mod cpu_ceilings;
 pub mod cuda;
