@@ -9,7 +9,18 @@
 
 #include "abi.h"
 
+// What the main kernel of a unit takes of a multiprocessor, as far as it is known without a GPU.
+typedef struct moebius_footprint {
+  uint32_t dynamic_shared;  // bytes per block
+  uint32_t threads;         // per block
+  uint32_t stages;          // pipeline depth, 0 when it has none
+} moebius_footprint;
+
 namespace moebius {
+
+// Shared memory that one block can have on a chip: 99 KiB on 8.6 and 12.0, 227 KiB on 9.0 and 10.0. A kernel for every chip
+// must fit the smallest.
+constexpr uint32_t shared_limit(int chip) { return chip == 90 || chip == 100 ? 232448 : 101376; }
 
 // One sentence of 255 bytes at most.
 inline void write_message(moebius_message *message, const char *format, va_list arguments) {
@@ -80,13 +91,22 @@ class Carver {
 // The same for a call of the CUDA runtime; the text of the call is part of the message.
 #define MOEBIUS_TRY_CUDA(call, message) MOEBIUS_TRY(::moebius::check((call), #call, (message)))
 
-// Defines the unit that kernels.toml named, from the static members of KERNEL.
-#define MOEBIUS_DEFINE_UNIT(KERNEL)                                                                          \
-  extern "C" {                                                                                               \
-  extern const moebius_unit MOEBIUS_UNIT_SYMBOL;                                                             \
-  const moebius_unit MOEBIUS_UNIT_SYMBOL = {                                                                 \
-      MOEBIUS_ABI_VERSION,      MOEBIUS_UNIT_SCHEME,         MOEBIUS_UNIT_ID,         KERNEL::weights_layout, \
-      KERNEL::activations_layout, MOEBIUS_UNIT_VERSION,      KERNEL::supports,        KERNEL::sizes,          \
-      KERNEL::pack_weights,     KERNEL::pack_activations,    KERNEL::plan,            KERNEL::run,            \
-      KERNEL::destroy,          KERNEL::resources};                                                          \
+// Defines the unit that kernels.toml named, from the static members of KERNEL (which may hold commas).
+#define MOEBIUS_DEFINE_UNIT(...)                                                                                     \
+  namespace {                                                                                                        \
+  using MoebiusKernel = __VA_ARGS__;                                                                                 \
+  }                                                                                                                  \
+  static_assert(MoebiusKernel::kSharedBytes <= ::moebius::shared_limit(MOEBIUS_UNIT_CHIP),                           \
+                "the tile and its stages do not fit the shared memory of the chip");                                 \
+  extern "C" {                                                                                                       \
+  extern const moebius_footprint MOEBIUS_UNIT_FOOTPRINT;                                                             \
+  const moebius_footprint MOEBIUS_UNIT_FOOTPRINT = {MoebiusKernel::kSharedBytes, MoebiusKernel::kThreads,            \
+                                                    MoebiusKernel::kStages};                                         \
+  extern const moebius_unit MOEBIUS_UNIT_SYMBOL;                                                                     \
+  const moebius_unit MOEBIUS_UNIT_SYMBOL = {                                                                         \
+      MOEBIUS_ABI_VERSION,          MOEBIUS_UNIT_SCHEME,                MOEBIUS_UNIT_ID,                             \
+      MoebiusKernel::weights_layout, MoebiusKernel::activations_layout, MOEBIUS_UNIT_VERSION,                        \
+      MoebiusKernel::supports,      MoebiusKernel::sizes,               MoebiusKernel::pack_weights,                 \
+      MoebiusKernel::pack_activations, MoebiusKernel::plan,             MoebiusKernel::run,                          \
+      MoebiusKernel::destroy,       MoebiusKernel::resources};                                                       \
   }

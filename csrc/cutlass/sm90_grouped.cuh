@@ -122,6 +122,9 @@ struct Grouped {
 
   static constexpr const char *weights_layout = "canonical";
   static constexpr const char *activations_layout = "canonical";
+  static constexpr uint32_t kSharedBytes = Kernel::SharedStorageSize;
+  static constexpr uint32_t kThreads = Kernel::MaxThreadsPerBlock;
+  static constexpr uint32_t kStages = Kernel::CollectiveMainloop::DispatchPolicy::Stages;
 
   struct Plan {
     typename Kernel::Params params;
@@ -205,7 +208,7 @@ struct Grouped {
 
   static int32_t allow_shared_memory(moebius_message *message) {
     MOEBIUS_TRY_CUDA(cudaFuncSetAttribute(cutlass::device_kernel<Kernel>,
-                                          cudaFuncAttributeMaxDynamicSharedMemorySize, Kernel::SharedStorageSize),
+                                          cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
                      message);
     return MOEBIUS_OK;
   }
@@ -226,7 +229,7 @@ struct Grouped {
     if (status != cutlass::Status::kSuccess) {
       return failed(message, "initialize_workspace said %s", cutlassGetStatusString(status));
     }
-    MOEBIUS_TRY_CUDA(launch(lay_out<Scheme>, blocks(shape->experts), kThreads, 0, cuda_stream, false, arrays, *operands,
+    MOEBIUS_TRY_CUDA(launch(lay_out<Scheme>, blocks(shape->experts), kExpertsPerBlock, 0, cuda_stream, false, arrays, *operands,
                             shape->experts, shape->n, shape->k),
                      message);
     Plan *made = new (std::nothrow)
@@ -250,13 +253,13 @@ struct Grouped {
     const Plan &planned = *static_cast<const Plan *>(plan);
     const cudaStream_t cuda_stream = reinterpret_cast<cudaStream_t>(stream);
     if (parts & MOEBIUS_RUN_PREPARE) {
-      MOEBIUS_TRY_CUDA(launch(prepare<Scheme>, blocks(planned.experts), kThreads, 0, cuda_stream, pdl != 0,
+      MOEBIUS_TRY_CUDA(launch(prepare<Scheme>, blocks(planned.experts), kExpertsPerBlock, 0, cuda_stream, pdl != 0,
                               planned.arrays, planned.operands, planned.experts, planned.n, planned.k),
                        message);
     }
     if (parts & MOEBIUS_RUN_GEMM) {
-      MOEBIUS_TRY_CUDA(launch_cluster(cutlass::device_kernel<Kernel>, planned.grid, Kernel::MaxThreadsPerBlock,
-                                      dim3(MOEBIUS_CLUSTER_M, MOEBIUS_CLUSTER_N, 1), Kernel::SharedStorageSize,
+      MOEBIUS_TRY_CUDA(launch_cluster(cutlass::device_kernel<Kernel>, planned.grid, kThreads,
+                                      dim3(MOEBIUS_CLUSTER_M, MOEBIUS_CLUSTER_N, 1), kSharedBytes,
                                       cuda_stream, pdl != 0, planned.params),
                        message);
     }
@@ -267,13 +270,12 @@ struct Grouped {
 
   static int32_t resources(moebius_resources *resources, moebius_message *message) {
     MOEBIUS_TRY(allow_shared_memory(message));
-    return describe(cutlass::device_kernel<Kernel>, Kernel::SharedStorageSize, Kernel::MaxThreadsPerBlock,
-                    Kernel::CollectiveMainloop::DispatchPolicy::Stages, resources, message);
+    return describe(cutlass::device_kernel<Kernel>, kSharedBytes, kThreads, kStages, resources, message);
   }
 
  private:
-  static constexpr uint32_t kThreads = 128;
-  static constexpr dim3 blocks(uint32_t experts) { return dim3((experts + kThreads - 1) / kThreads); }
+  static constexpr uint32_t kExpertsPerBlock = 128;
+  static constexpr dim3 blocks(uint32_t experts) { return dim3((experts + kExpertsPerBlock - 1) / kExpertsPerBlock); }
 
   // CUTLASS prints when the driver refuses a descriptor, but returns it all the same, untouched.
   static bool blank(const cute::TmaDescriptor *descriptor) {
