@@ -1,1 +1,2 @@
 //! device
+pub mod abi;

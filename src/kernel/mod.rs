@@ -1,5 +1,6 @@
 //! Kernels: the trait, the registry, one file per family.
 
+pub mod cuda_units;
 mod id;
 
 pub use id::{KernelId, Scheme};
