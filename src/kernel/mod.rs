@@ -1,6 +1,7 @@
 //! Kernels: the trait, the registry, one file per family.
 
 pub mod cpu;
+pub mod cuda_units;
 mod id;
 mod registry;
 
