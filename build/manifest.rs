@@ -162,6 +162,29 @@ impl Configuration {
     }
 }
 
+/// Sources below csrc/support/ that the harness itself runs on a device.
+const SUPPORT: [&str; 3] = ["reference", "streams", "mma"];
+
+/// The support code, compiled like kernels but never listed as one.
+pub fn support() -> Vec<Unit> {
+    let unit = |name: &&str| Unit {
+        id: format!("support/{name}"),
+        family: "support/any/bf16".to_owned(),
+        chip: 80,
+        template: format!("support/{name}.cu"),
+        sass: None,
+        needs: Vec::new(),
+        cutlass: None,
+        tile: [1, 1, 1],
+        cluster: one_by_one(),
+        schedule: None,
+        swap: false,
+        in_default_set: true,
+        define: BTreeMap::new(),
+    };
+    SUPPORT.iter().map(unit).collect()
+}
+
 impl Unit {
     /// The C identifier of its `moebius_unit`.
     pub fn symbol(&self) -> String {

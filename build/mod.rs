@@ -132,17 +132,19 @@ fn build_for(
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let limit = jobs::limit(settings.jobs, cores, jobs::free_memory());
+    let support = manifest::support();
+    wanted.extend(support.iter().map(|unit| (unit, targets_of(unit))));
     let count = wanted.len();
-    let compiled = jobs::run(&wanted, limit, |index, (unit, targets)| {
+    let mut compiled = jobs::run(&wanted, limit, |index, (unit, targets)| {
         progress(&format!("kernel {}/{count} {}", index + 1, unit.id));
         compiler.compile(unit, targets)
     })?;
-    let built: Vec<(&Unit, compile::Compiled)> = wanted.iter().map(|(unit, _)| *unit).zip(compiled).collect();
-    let fresh = built.iter().filter(|(_, compiled)| compiled.fresh).count();
+    let fresh = compiled.iter().filter(|compiled| compiled.fresh).count();
     progress(&format!("{count} kernels, {fresh} compiled now\n"));
-
-    let objects: Vec<_> = built.iter().map(|(_, compiled)| compiled.object.clone()).collect();
+    let objects: Vec<_> = compiled.iter().map(|compiled| compiled.object.clone()).collect();
     emit::archive(&objects, out_dir)?;
+    compiled.truncate(count - support.len());
+    let built: Vec<(&Unit, compile::Compiled)> = wanted.iter().map(|(unit, _)| *unit).zip(compiled).collect();
     write_if_changed(&out_dir.join("units.rs"), &emit::units_rs(&built, &not_built))?;
     let mut targets: Vec<_> = built.iter().flat_map(|(_, c)| c.facts.images.iter().map(|i| i.target.clone())).collect();
     targets.sort_unstable();

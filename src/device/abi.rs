@@ -14,6 +14,9 @@ pub const MOEBIUS_MXFP4_W4A8: u32 = 2;
 pub const MOEBIUS_FP8_BLOCK: u32 = 3;
 pub const MOEBIUS_FP8: u32 = 4;
 pub const MOEBIUS_BF16: u32 = 5;
+pub const MOEBIUS_MMA_BF16: u32 = 0;
+pub const MOEBIUS_MMA_FP8: u32 = 1;
+pub const MOEBIUS_MMA_NVFP4: u32 = 2;
 #[repr(C)]
 #[derive(Debug)]
 pub struct moebius_stream_s {
@@ -203,3 +206,76 @@ const _: () = {
     ["Offset of field: moebius_unit::destroy"][::core::mem::offset_of!(moebius_unit, destroy) - 88usize];
     ["Offset of field: moebius_unit::resources"][::core::mem::offset_of!(moebius_unit, resources) - 96usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct moebius_reference {
+    pub scheme: u32,
+    pub max_rows: u32,
+    pub column_count: u32,
+    pub columns: *const i32,
+    pub values: *mut f64,
+    pub abs_sums: *mut f32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of moebius_reference"][::core::mem::size_of::<moebius_reference>() - 40usize];
+    ["Alignment of moebius_reference"][::core::mem::align_of::<moebius_reference>() - 8usize];
+    ["Offset of field: moebius_reference::scheme"][::core::mem::offset_of!(moebius_reference, scheme) - 0usize];
+    ["Offset of field: moebius_reference::max_rows"][::core::mem::offset_of!(moebius_reference, max_rows) - 4usize];
+    ["Offset of field: moebius_reference::column_count"]
+        [::core::mem::offset_of!(moebius_reference, column_count) - 8usize];
+    ["Offset of field: moebius_reference::columns"][::core::mem::offset_of!(moebius_reference, columns) - 16usize];
+    ["Offset of field: moebius_reference::values"][::core::mem::offset_of!(moebius_reference, values) - 24usize];
+    ["Offset of field: moebius_reference::abs_sums"][::core::mem::offset_of!(moebius_reference, abs_sums) - 32usize];
+};
+impl Default for moebius_reference {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+unsafe extern "C" {
+    pub fn moebius_support_reference(
+        arg1: *const moebius_shape,
+        arg2: *const moebius_operands,
+        arg3: *const moebius_reference,
+        arg4: moebius_stream,
+        arg5: *mut moebius_message,
+    ) -> i32;
+    pub fn moebius_support_empty(arg1: moebius_stream, arg2: *mut moebius_message) -> i32;
+    pub fn moebius_support_read(
+        source: *const ::core::ffi::c_void,
+        bytes: u64,
+        sink: *mut ::core::ffi::c_void,
+        sm_count: u32,
+        arg1: moebius_stream,
+        arg2: *mut moebius_message,
+    ) -> i32;
+    pub fn moebius_support_write(
+        target: *mut ::core::ffi::c_void,
+        bytes: u64,
+        sm_count: u32,
+        arg1: moebius_stream,
+        arg2: *mut moebius_message,
+    ) -> i32;
+    pub fn moebius_support_copy(
+        source: *const ::core::ffi::c_void,
+        target: *mut ::core::ffi::c_void,
+        bytes: u64,
+        sm_count: u32,
+        arg1: moebius_stream,
+        arg2: *mut moebius_message,
+    ) -> i32;
+    pub fn moebius_support_mma(
+        kind: u32,
+        iterations: u32,
+        sink: *mut ::core::ffi::c_void,
+        sm_count: u32,
+        operations: *mut f64,
+        arg1: moebius_stream,
+        arg2: *mut moebius_message,
+    ) -> i32;
+}
