@@ -4,3 +4,4 @@ pub mod abi;
 pub mod cpu;
 pub mod cpu_ceilings;
 pub mod cuda;
+pub mod nvml;

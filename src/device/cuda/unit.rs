@@ -28,6 +28,12 @@ pub struct Unit {
     raw: &'static abi::moebius_unit,
 }
 
+// SAFETY: a moebius_unit is constant data: strings of static lifetime, and functions that hold no state but in the plans that
+// they are given.
+unsafe impl Send for Unit {}
+// SAFETY: as above.
+unsafe impl Sync for Unit {}
+
 /// Device addresses of one slot of a case for one unit; zero where a scheme has no such operand.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Addresses {
