@@ -1,23 +1,9 @@
-//! Parsers of `shape` under mutated input: they accept or refuse with one short sentence, and never panic.
+//! Parsers of `shape` under mutated input, for a set time. `fuzz/` runs the same targets guided by coverage.
 
-mod common;
-
-use common::fuzz;
-use moebius::shape::{
-    CaseSpec, EpRank, Error, MAX_BATCH, Model, ModelConfig, Parallelism, Routing, Stage, Trace, parse_list,
-};
-
-/// Longest sentence: a path, two quoted texts and the words around them.
-const LONGEST_SENTENCE: usize = 1200;
-
-/// Whether it was accepted; a refusal must be one sentence.
-fn accepted<T>(result: &Result<T, Error>) -> bool {
-    let Err(error) = result else { return true };
-    let sentence = error.to_string();
-    assert!(!sentence.is_empty() && sentence.len() < LONGEST_SENTENCE, "{} bytes: {sentence}", sentence.len());
-    assert!(!sentence.chars().any(char::is_control), "{sentence:?}");
-    false
-}
+#[path = "common/fuzz.rs"]
+mod fuzz;
+#[path = "common/shape_targets.rs"]
+mod shape_targets;
 
 #[test]
 fn configs() {
@@ -41,49 +27,23 @@ fn configs() {
             {"quant_method":"compressed-tensors","config_groups":{"g":{"weights":{"num_bits":4,"type":"float",
             "group_size":16,"block_structure":[128,128]},"input_activations":null}}}}"#,
     ];
-    fuzz::run("configs", &seeds, |bytes| {
-        let Ok(text) = std::str::from_utf8(bytes) else { return false };
-        let config = ModelConfig::parse(text, "config.json", "fuzzed");
-        if let Ok(config) = &config {
-            assert_eq!(config.model.check(), Ok(()));
-            // Whatever was accepted can be divided or refused, and turned into cases.
-            for (tp, ep, pp) in [(1, 1, 1), (8, 4, 3)] {
-                let parallelism = Parallelism { tp, ep, pp, ep_rank: EpRank::Worst };
-                let spec = CaseSpec { parallelism, batches: Some(vec![3]), ..CaseSpec::new(config.model.clone()) };
-                accepted(&spec.build());
-            }
-        }
-        accepted(&config)
-    });
+    fuzz::run("configs", &seeds, shape_targets::config);
 }
 
 #[test]
-fn configs_on_disk_with_a_quantisation_file() {
+fn quantisation_files() {
     let seeds: [&[u8]; 2] = [
         include_bytes!("fixtures/config/glm-5_hf_quant_config.json"),
         br#"{"quantization":{"quant_algo":"MIXED_PRECISION","quantized_layers":{"l.experts":{"quant_algo":"NVFP4"}}}}"#,
     ];
-    let dir = tempfile::tempdir().unwrap();
-    let config = dir.path().join("config.json");
-    std::fs::write(&config, include_bytes!("fixtures/config/glm-5_config.json")).unwrap();
-    fuzz::run("hf_quant_config", &seeds, |bytes| {
-        std::fs::write(dir.path().join("hf_quant_config.json"), bytes).unwrap();
-        accepted(&ModelConfig::read(&config))
-    });
+    fuzz::run("quantisation files", &seeds, shape_targets::quant);
 }
 
 #[test]
 fn traces() {
     let seeds: [&[u8]; 4] =
         [b"# head\n1, 2\n\n3\t4 # tail\r\n5 6\n", b"[[1,2],[3,4],[5,6]]", b"7\n6\n5\n", b"0 1 2 3 4 5 6 7"];
-    fuzz::run("traces", &seeds, |bytes| {
-        let Ok(text) = std::str::from_utf8(bytes) else { return false };
-        let trace = Trace::parse(text, "trace.txt");
-        if let Ok(trace) = &trace {
-            assert!(!trace.is_empty() && trace.top_k() > 0);
-        }
-        accepted(&trace)
-    });
+    fuzz::run("traces", &seeds, shape_targets::trace);
 }
 
 #[test]
@@ -98,31 +58,5 @@ fn words_of_the_command_line() {
         b"glm-5",
         b"worst",
     ];
-    fuzz::run("words", &seeds, |bytes| {
-        let Ok(text) = std::str::from_utf8(bytes) else { return false };
-        let routing = text.parse::<Routing>();
-        let shape = Model::free_shape(text);
-        if let Ok(routing) = &routing
-            && !matches!(routing, Routing::Trace(_))
-        {
-            assert_eq!(routing.to_string().parse::<Routing>().as_ref(), Ok(routing));
-            let model = Model::free_shape("64,32,8,2").unwrap();
-            let spec = CaseSpec { routing: routing.clone(), ..CaseSpec::new(model) };
-            accepted(&spec.build());
-        }
-        let list = parse_list("--batch", text, MAX_BATCH);
-        if let Ok(list) = &list {
-            assert!(!list.is_empty() && list.iter().all(|n| (1..=MAX_BATCH).contains(n)));
-        }
-        accepted(&text.parse::<Stage>());
-        // Not `any`: each must be tried.
-        [
-            accepted(&routing),
-            accepted(&shape),
-            accepted(&list),
-            accepted(&Model::preset(text)),
-            accepted(&text.parse::<EpRank>()),
-        ]
-        .contains(&true)
-    });
+    fuzz::run("words", &seeds, shape_targets::word);
 }

@@ -11,7 +11,7 @@ const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 pub struct Rng(u64);
 
 impl Rng {
-    /// The stream of a seed for one purpose; streams of different purposes are unrelated.
+    /// The stream of a seed for one purpose; streams of different purposes are unrelated. Routing uses purposes 1 to 15.
     pub fn new(seed: u64, purpose: u64) -> Self {
         Rng(finalise(seed.wrapping_add(finalise(purpose.wrapping_add(GOLDEN)))))
     }

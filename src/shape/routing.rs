@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::draw;
 use super::error::{Error, quote};
-use super::trace;
+use super::trace::Trace;
 use super::{Assignment, MAX_EXPERTS, MAX_ROWS};
 
 /// Largest exponent of [`Routing::PowerLaw`]: above 2 the law grows more even again.
@@ -60,21 +60,35 @@ impl Routing {
     ///   (docs/POWER_LAW_DISTRIBUTION.md) fits to served models: ALPHA 1.01 for DeepSeek-V3/R1, 1.2 for Qwen3-235B
     ///   and typical production. There the upper end is 0.8 of the tokens; it is fixed here to its value at 1024
     ///   tokens, because popularity belongs to the layer and must not change along a sweep of batches.
-    /// - `trace`: a window of consecutive tokens, at a seeded place, see [`super::Trace`].
+    /// - `trace`: a window of consecutive tokens, at a seeded place, see [`Trace`].
     ///
     /// # Errors
     /// When the trace cannot be used, or the draw asks for more experts per token than there are, for none, for no
     /// token, or for more than [`MAX_EXPERTS`] experts or [`MAX_ROWS`] rows.
     pub fn assignment(&self, draw: Draw) -> Result<Option<Assignment>, Error> {
         check(draw)?;
-        let Draw { experts, top_k, seed, .. } = draw;
-        let ids = match self {
-            Routing::Uniform => draw::uniform(draw),
-            Routing::Balanced => draw::balanced(draw),
-            Routing::Same => draw::same(draw),
-            Routing::PowerLaw(alpha) => draw::power_law(draw, check_alpha(*alpha)?),
-            Routing::Trace(path) => trace::Trace::read(path)?.window(experts, top_k, draw.tokens, seed)?,
-            Routing::Rows(_) => return Ok(None),
+        self.assignment_from(self.trace()?.as_ref(), draw)
+    }
+
+    /// The trace that this routing reads, so that it can be read once for many draws.
+    pub(super) fn trace(&self) -> Result<Option<Trace>, Error> {
+        match self {
+            Routing::Trace(path) => Trace::read(path).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// [`Routing::assignment`] with what [`Routing::trace`] gave.
+    pub(super) fn assignment_from(&self, trace: Option<&Trace>, draw: Draw) -> Result<Option<Assignment>, Error> {
+        check(draw)?;
+        let Draw { experts, top_k, .. } = draw;
+        let ids = match (self, trace) {
+            (Routing::Uniform, _) => draw::uniform(draw),
+            (Routing::Balanced, _) => draw::balanced(draw),
+            (Routing::Same, _) => draw::same(draw),
+            (Routing::PowerLaw(alpha), _) => draw::power_law(draw, check_alpha(*alpha)?),
+            (Routing::Trace(_), Some(trace)) => trace.window(draw)?,
+            (Routing::Trace(_), None) | (Routing::Rows(_), _) => return Ok(None),
         };
         Ok(Some(Assignment::new(experts, top_k, ids)))
     }

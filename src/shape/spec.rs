@@ -3,7 +3,7 @@
 use super::assignment::{rank_rows, worst_rank};
 use super::error::Error;
 use super::routing::Draw;
-use super::{Assignment, Case, EpRank, GemmShape, Model, Parallelism, Routing, Stage};
+use super::{Assignment, Case, EpRank, GemmShape, Model, Parallelism, Routing, Stage, Trace};
 
 /// Largest batch: 2048 times the largest of a usual decode step.
 pub const MAX_BATCH: u32 = 1 << 20;
@@ -59,21 +59,22 @@ impl CaseSpec {
         if self.stages.is_empty() {
             return Err(Error::value("--stage", "names no stage", "give gemm1, gemm2 or ffn"));
         }
+        let trace = self.routing.trace()?;
         let mut cases = Vec::new();
         for experts in axis(&self.experts) {
             for top_k in axis(&self.top_k) {
-                self.build_model(&self.model.with_experts(experts, top_k)?, &mut cases)?;
+                self.build_model(&self.model.with_experts(experts, top_k)?, trace.as_ref(), &mut cases)?;
             }
         }
         Ok(cases)
     }
 
-    fn build_model(&self, model: &Model, cases: &mut Vec<Case>) -> Result<(), Error> {
+    fn build_model(&self, model: &Model, trace: Option<&Trace>, cases: &mut Vec<Case>) -> Result<(), Error> {
         let per_gpu = self.parallelism.per_gpu(model)?;
         let routed = self
             .batches(model)?
             .into_iter()
-            .map(|batch| self.route(model, per_gpu.gemm1.experts, batch))
+            .map(|batch| self.route(model, trace, per_gpu.gemm1.experts, batch))
             .collect::<Result<Vec<Routed>, Error>>()?;
         for &stage in &self.stages {
             for routed in &routed {
@@ -103,7 +104,7 @@ impl CaseSpec {
         Ok(batches)
     }
 
-    fn route(&self, model: &Model, experts: u32, batch: u32) -> Result<Routed, Error> {
+    fn route(&self, model: &Model, trace: Option<&Trace>, experts: u32, batch: u32) -> Result<Routed, Error> {
         let ep = self.parallelism.ep;
         if let Routing::Rows(rows) = &self.routing {
             check_rows(rows, model, experts, batch)?;
@@ -114,7 +115,7 @@ impl CaseSpec {
             return Ok(Routed { batch, rank, rows: rows.clone() });
         }
         let draw = Draw { experts: model.experts, top_k: model.top_k, tokens: batch, seed: self.seed };
-        let histogram = self.routing.assignment(draw)?.map(|a| a.histogram()).unwrap_or_default();
+        let histogram = self.routing.assignment_from(trace, draw)?.map(|a| a.histogram()).unwrap_or_default();
         let rank = match self.parallelism.ep_rank {
             EpRank::Rank(rank) => rank,
             EpRank::Worst => worst_rank(&histogram, ep),

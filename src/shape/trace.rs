@@ -5,6 +5,7 @@ use std::path::Path;
 use super::draw;
 use super::error::{Error, brief, quote, shown};
 use super::file::read_text;
+use super::routing::Draw;
 
 /// Largest trace file read.
 const MAX_BYTES: u64 = 256 << 20;
@@ -123,7 +124,8 @@ impl Trace {
     }
 
     /// The expert ids of `tokens` consecutive tokens; the seed chooses where they begin.
-    pub(super) fn window(&self, experts: u32, top_k: u32, tokens: u32, seed: u64) -> Result<Vec<u32>, Error> {
+    pub(super) fn window(&self, draw: Draw) -> Result<Vec<u32>, Error> {
+        let Draw { experts, top_k, tokens, seed } = draw;
         if self.top_k != top_k {
             let problem = format!("has {} experts per token where the model has {top_k}", self.top_k);
             return Err(self.wrong(problem, &format!("give a trace of this model, or --top-k {}", self.top_k)));
@@ -187,11 +189,11 @@ mod tests {
     #[test]
     fn a_window_fits_the_model_and_the_trace() {
         let trace = Trace::parse("0 1\n2 3\n4 5\n", "t.txt").unwrap();
-        assert_eq!(trace.window(6, 2, 3, 9).unwrap(), [0, 1, 2, 3, 4, 5]);
-        let starts: std::collections::BTreeSet<Vec<u32>> =
-            (0..40).map(|seed| trace.window(6, 2, 1, seed).unwrap()).collect();
+        let window = |experts, top_k, tokens, seed| trace.window(Draw { experts, top_k, tokens, seed });
+        assert_eq!(window(6, 2, 3, 9).unwrap(), [0, 1, 2, 3, 4, 5]);
+        let starts: std::collections::BTreeSet<Vec<u32>> = (0..40).map(|seed| window(6, 2, 1, seed).unwrap()).collect();
         assert_eq!(starts.len(), 3);
-        let wrong = |experts, top_k, tokens| trace.window(experts, top_k, tokens, 0).unwrap_err().to_string();
+        let wrong = |experts, top_k, tokens| window(experts, top_k, tokens, 0).unwrap_err().to_string();
         assert!(wrong(6, 4, 1).starts_with("t.txt: has 2 experts per token where the model has 4; "));
         assert!(wrong(6, 2, 4).starts_with("t.txt: holds 3 tokens where batch 4 needs as many; "));
         assert!(wrong(5, 2, 1).starts_with("t.txt: line 3 names expert 5 where the model has 0 to 4; "));

@@ -49,7 +49,7 @@ impl ModelConfig {
         let mut config = ModelConfig::parse(&text, &shown(path), &name_of(path))?;
         if let Some(beside) = quant_file(path).filter(|file| file.exists()) {
             let text = read_text(&beside, MAX_BYTES, "mend or remove it")?;
-            let hint = quant::parse_file(&text, &shown(&beside))?;
+            let hint = QuantHint::parse(&text, &shown(&beside))?;
             // Where both speak, the config itself is what serving engines read.
             config.quant = config.quant.or(hint);
         }

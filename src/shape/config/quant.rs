@@ -18,17 +18,20 @@ impl QuantHint {
     fn new(scheme: Option<&'static str>, format: impl Into<String>) -> Option<QuantHint> {
         Some(QuantHint { scheme, format: format.into() })
     }
-}
 
-/// Reads the text of an `hf_quant_config.json`.
-pub(super) fn parse_file(text: &str, path: &str) -> Result<Option<QuantHint>, Error> {
-    let wrong = |problem: String| Error::File { path: path.into(), problem, remedy: "mend or remove it".into() };
-    let value: Value =
-        serde_json::from_str(text).map_err(|error| wrong(format!("is no valid JSON ({})", brief(&error))))?;
-    let Value::Object(object) = &value else { return Err(wrong("is not a JSON object".into())) };
-    match Fields::new(path, "", object).object("quantization")? {
-        Some(object) => modelopt(Fields::new(path, "quantization.", object)),
-        None => Ok(None),
+    /// Reads the text of an `hf_quant_config.json`; `path` is for sentences.
+    ///
+    /// # Errors
+    /// One sentence when it is not JSON or a field has the wrong type. `None` when it names no format.
+    pub fn parse(text: &str, path: &str) -> Result<Option<QuantHint>, Error> {
+        let wrong = |problem: String| Error::File { path: path.into(), problem, remedy: "mend or remove it".into() };
+        let value: Value =
+            serde_json::from_str(text).map_err(|error| wrong(format!("is no valid JSON ({})", brief(&error))))?;
+        let Value::Object(object) = &value else { return Err(wrong("is not a JSON object".into())) };
+        match Fields::new(path, "", object).object("quantization")? {
+            Some(object) => modelopt(Fields::new(path, "quantization.", object)),
+            None => Ok(None),
+        }
     }
 }
 
