@@ -1,9 +1,10 @@
 //! Location of a series and how sure it is: block bootstrap for results, order statistics while sampling.
 //!
 //! Neighbouring samples resemble each other (clocks and temperature wander), so resamples are made of blocks of
-//! neighbours: the circular block bootstrap of Politis and Romano (1992), with a block length from the lag-1
-//! correlation. Plain percentile intervals are too narrow for short series; they are stretched about the estimate by
-//! the ratio of Student's t to the normal quantile, with as many degrees of freedom as there are blocks but one.
+//! neighbours: the circular block bootstrap of Politis and Romano (1992). Plain percentile intervals are too narrow for
+//! short or correlated series, so they are stretched about the estimate: by Student's t over the normal quantile, by
+//! the variance that is lost to the estimate itself, and by the correlation that reaches beyond a block. `coverage` in
+//! [`super::simulate`] measures what that achieves.
 
 use super::rng::Rng;
 
@@ -87,8 +88,8 @@ pub(super) fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
 }
 
 /// Block-bootstrap interval of the median of values in the order in which they were taken. None of an empty slice.
-pub fn median_interval(values: &[f64], confidence: Confidence, seed: u64) -> Option<Interval> {
-    Bootstrap::new(values, Location::Median, seed).map(|b| b.interval(confidence))
+pub fn median_interval(values: &[f64], confidence: Confidence) -> Option<Interval> {
+    Bootstrap::new(values, Location::Median, 0).map(|b| b.interval(confidence))
 }
 
 /// Distribution-free 95% interval of the median of values in ascending order: the two order statistics that the
@@ -131,13 +132,18 @@ pub(super) struct Bootstrap {
     pub(super) estimate: f64,
     /// Location of each resample, minus the estimate.
     deviations: Vec<f64>,
-    /// Independent pieces of information in the series: its length over the block length.
+    /// Blocks that the series is long.
     blocks: f64,
+    /// What the blocks do not show of the spread.
+    lost: f64,
 }
 
 impl Bootstrap {
     /// Resamples `values`, which are in the order in which they were taken. None of an empty slice.
-    pub(super) fn new(values: &[f64], location: Location, seed: u64) -> Option<Self> {
+    ///
+    /// The same values give the same resamples, so that a verdict drawn while sampling stands when it is drawn again
+    /// from a file. Series that are to be resampled independently of each other need different streams.
+    pub(super) fn new(values: &[f64], location: Location, stream: u64) -> Option<Self> {
         let n = values.len();
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_unstable_by(|&a, &b| values[a].total_cmp(&values[b]));
@@ -147,12 +153,12 @@ impl Bootstrap {
         for (rank, &i) in order.iter().enumerate() {
             ranks[i] = rank;
         }
-        let block = block_length(&ranks);
+        let Correlation { block, lost } = Correlation::of(&ranks);
         // The series is a circle: its head follows its tail.
         ranks.extend_from_within(..block - 1);
 
         let estimate = location.of_counts(&sorted, &vec![1; n]);
-        let mut rng = Rng::new(seed);
+        let mut rng = Rng::new(stream);
         let mut counts = vec![0u32; n];
         let deviations = (0..RESAMPLES)
             .map(|_| {
@@ -169,7 +175,7 @@ impl Bootstrap {
                 location.of_counts(&sorted, &counts) - estimate
             })
             .collect();
-        Some(Bootstrap { estimate, deviations, blocks: n as f64 / block as f64 })
+        Some(Bootstrap { estimate, deviations, blocks: n as f64 / block as f64, lost })
     }
 
     /// The interval of the location.
@@ -180,8 +186,10 @@ impl Bootstrap {
     /// The deviations, stretched by what a short series hides.
     pub(super) fn stretched(&self, confidence: Confidence) -> Vec<f64> {
         let blocks = self.blocks.max(2.0);
-        let degrees = blocks - 1.0;
-        let factor = confidence.student_quantile(degrees) / confidence.normal_quantile() * (blocks / degrees).sqrt();
+        // Blocks overlap, which makes their variance as sure as that of half as many again.
+        let degrees = 1.5 * blocks - 1.0;
+        let student = confidence.student_quantile(degrees) / confidence.normal_quantile();
+        let factor = student * (blocks / (blocks - 1.0)).sqrt() * self.lost;
         self.deviations.iter().map(|d| d * factor).collect()
     }
 }
@@ -220,20 +228,52 @@ impl Location {
     }
 }
 
-/// Block length that balances bias and variance for a series of this lag-1 correlation (Politis and White 2004, for a
-/// first-order autoregression), read from ranks so that outliers do not hide or feign correlation.
-fn block_length(ranks: &[usize]) -> usize {
-    let n = ranks.len() as f64;
-    let mean = (n - 1.0) / 2.0;
-    let deviation = |r: usize| r as f64 - mean;
-    let total: f64 = ranks.iter().map(|&r| deviation(r).powi(2)).sum();
-    let lagged: f64 = ranks.windows(2).map(|w| deviation(w[0]) * deviation(w[1])).sum();
-    if total <= 0.0 {
-        return 1;
+/// How far correlation reaches in a series of `values` places, read from ranks so that outliers neither hide nor feign
+/// it.
+struct Correlation {
+    /// Places per block: the square root of their number, which keeps both the correlation inside a block and the
+    /// count of blocks growing with the series.
+    block: usize,
+    /// Standard error of the mean under all the correlation seen, over that which blocks of this length keep; at least 1.
+    lost: f64,
+}
+
+impl Correlation {
+    fn of(ranks: &[usize]) -> Self {
+        let places = ranks.len();
+        let n = places as f64;
+        let block = (n.sqrt().ceil() as usize).clamp(1, (places / 4).max(1));
+        let centred: Vec<f64> = ranks.iter().map(|&r| r as f64 - (n - 1.0) / 2.0).collect();
+        let product = |lag: usize| centred.iter().zip(&centred[lag..]).map(|(a, b)| a * b).sum::<f64>();
+        let square = product(0);
+        // Four places do not show any correlation.
+        if places < 4 || square <= 0.0 {
+            return Correlation { block, lost: 1.0 };
+        }
+        let rho: Vec<f64> = (0..=places / 4).map(|lag| product(lag) / square).collect();
+        let window = flat_top_window(&rho, n);
+        let sum = |reach: usize, weight: &dyn Fn(f64) -> f64| {
+            1.0 + 2.0 * rho.iter().enumerate().take(reach).skip(1).map(|(k, r)| weight(k as f64) * r).sum::<f64>()
+        };
+        let seen = sum(window + 1, &|lag| (2.0 - 2.0 * lag / window as f64).min(1.0));
+        // Centring a series takes its own share of the variance away at every lag.
+        let seen = seen / (1.0 - (2.0 * window as f64 + 1.0) / n).max(0.3);
+        let kept = sum(block, &|lag| 1.0 - lag / block as f64);
+        let lost = if kept > 0.0 { (seen / kept).max(1.0).sqrt() } else { 1.0 };
+        Correlation { block, lost }
     }
-    let raw = lagged / total;
-    // The estimate is biased low by (1 + 3 rho)/n (Kendall 1954).
-    let rho = (raw + (1.0 + 3.0 * raw) / n).clamp(0.0, 0.97);
-    let ideal = (2.0 * rho / (1.0 - rho * rho)).powf(2.0 / 3.0) * n.cbrt();
-    (ideal.ceil() as usize).clamp(1, (ranks.len() / 4).max(1))
+}
+
+/// Twice the lag beyond which three correlations in a row are no more than chance gives (Politis and White 2004).
+fn flat_top_window(rho: &[f64], n: f64) -> usize {
+    let chance = 2.0 * (n.log10() / n).sqrt();
+    let mut reach = 0;
+    for (lag, r) in rho.iter().enumerate().skip(1) {
+        if r.abs() > chance {
+            reach = lag;
+        } else if lag >= reach + 3 {
+            break;
+        }
+    }
+    (2 * reach).min(rho.len() - 1)
 }

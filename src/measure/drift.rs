@@ -15,14 +15,14 @@ pub struct Drift {
 
 impl Drift {
     /// Drift of positive times in the order in which they were taken; none of fewer than eight.
-    pub(super) fn of(ns: &[f64], seed: u64) -> Option<Self> {
+    pub(super) fn of(ns: &[f64]) -> Option<Self> {
         if ns.len() < 8 {
             return None;
         }
         let logs: Vec<f64> = ns.iter().map(|t| t.ln()).collect();
         let (first, second) = logs.split_at(logs.len() / 2);
-        let first = Bootstrap::new(first, Location::Midmean, seed)?;
-        let second = Bootstrap::new(second, Location::Midmean, seed ^ 1)?;
+        let first = Bootstrap::new(first, Location::Midmean, 0)?;
+        let second = Bootstrap::new(second, Location::Midmean, 1)?;
         let confidence = Confidence::P996;
         let deviations =
             second.stretched(confidence).iter().zip(first.stretched(confidence)).map(|(s, f)| s - f).collect();

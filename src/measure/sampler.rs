@@ -44,7 +44,7 @@ pub struct Settings {
     /// Number of the first round. Cases sampled in several groups give each its own range, so that only samples taken
     /// next to each other share a round.
     pub first_round: u32,
-    /// Seed of the order within rounds and of the resampling.
+    /// Seed of the order within rounds.
     pub seed: u64,
 }
 
@@ -213,15 +213,14 @@ pub fn sample(contenders: &mut [Contender<'_>], settings: &Settings, hooks: &mut
     let stop = run(contenders, settings, hooks, &mut field, began);
     let elapsed = hooks.clock.now().saturating_sub(began);
     let rounds = field.lanes.iter().map(|lane| lane.outcome.rounds.len()).max().unwrap_or(0) as u32;
-    let summed = |(i, lane): (usize, Lane)| {
+    let summed = |lane: Lane| {
         let mut outcome = lane.outcome;
-        let seed = settings.seed.wrapping_add(i as u64);
         outcome.median_ns = median(&outcome.samples_ns);
-        outcome.ci95_ns = median_interval(&outcome.samples_ns, Confidence::P95, seed);
-        outcome.drift = Drift::of(&outcome.samples_ns, seed);
+        outcome.ci95_ns = median_interval(&outcome.samples_ns, Confidence::P95);
+        outcome.drift = Drift::of(&outcome.samples_ns);
         outcome
     };
-    Sampling { outcomes: field.lanes.into_iter().enumerate().map(summed).collect(), rounds, elapsed, stop }
+    Sampling { outcomes: field.lanes.into_iter().map(summed).collect(), rounds, elapsed, stop }
 }
 
 fn run(
@@ -284,7 +283,6 @@ fn run(
 struct Field {
     lanes: Vec<Lane>,
     rng: Rng,
-    seed: u64,
     /// The subject whose verdict was open at the last look: asked first at the next.
     open: Option<usize>,
 }
@@ -325,7 +323,7 @@ impl Lane {
 impl Field {
     fn new(subjects: usize, seed: u64) -> Self {
         let lanes = (0..subjects).map(|_| Lane::default()).collect();
-        Field { lanes, rng: Rng::new(seed), seed, open: None }
+        Field { lanes, rng: Rng::new(seed), open: None }
     }
 
     fn live(&self) -> impl Iterator<Item = usize> + '_ {
@@ -411,7 +409,7 @@ impl Field {
         }
         if let Some(open) = self.open.filter(|&i| i != leader && self.lanes[i].is_live() && members.contains(&i)) {
             let (a, b) = (self.lanes[open].outcome.series(), self.lanes[leader].outcome.series());
-            let judgement = judge_paired(a, b, self.seed.wrapping_add(open as u64));
+            let judgement = judge_paired(a, b);
             if let Some(rounds) = unsettled(judgement, settings) {
                 return Some(rounds);
             }
@@ -420,7 +418,7 @@ impl Field {
             .iter()
             .map(|&i| Candidate { series: self.lanes[i].outcome.series(), eligible: contenders[i].eligible })
             .collect();
-        let ranking = rank(&candidates, self.seed);
+        let ranking = rank(&candidates);
         let open = members
             .iter()
             .zip(&ranking.against_best)
@@ -438,7 +436,7 @@ impl Field {
     /// The rounds after which the subject's median should be as precise as asked; none when it is.
     fn imprecise(&self, i: usize, settings: &Settings) -> Option<f64> {
         let samples = &self.lanes[i].outcome.samples_ns;
-        let interval = median_interval(samples, Confidence::P95, self.seed.wrapping_add(i as u64))?;
+        let interval = median_interval(samples, Confidence::P95)?;
         let width = interval.relative_half_width(self.median(i));
         (width > settings.precision).then(|| samples.len() as f64 * (width / settings.precision).powi(2))
     }

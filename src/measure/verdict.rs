@@ -77,34 +77,34 @@ impl BetweenRuns {
 
 /// Compares two series sampled in the same rounds. Rounds that only one of them has are left out. None when there are
 /// too few shared rounds for any interval.
-pub fn judge_paired(first: Series<'_>, second: Series<'_>, seed: u64) -> Option<Judgement> {
+pub fn judge_paired(first: Series<'_>, second: Series<'_>) -> Option<Judgement> {
     let logs = paired_logs(first, second);
-    let bootstrap = enough(&logs, seed)?;
+    let bootstrap = enough(&logs, 0)?;
     Some(judge(bootstrap.estimate, bootstrap.stretched(Confidence::P996), logs.len()))
 }
 
 /// Compares two series that were never sampled together, but each of them with the same anchor: the ratio of their
 /// ratios to it.
-pub fn judge_through(anchor: Series<'_>, first: Series<'_>, second: Series<'_>, seed: u64) -> Option<Judgement> {
+pub fn judge_through(anchor: Series<'_>, first: Series<'_>, second: Series<'_>) -> Option<Judgement> {
     let (first, second) = (paired_logs(first, anchor), paired_logs(second, anchor));
-    difference(&first, &second, BetweenRuns::default(), seed)
+    difference(&first, &second, BetweenRuns::default())
 }
 
 /// Compares the samples of two runs, such as those of two files, adding what medians wander between runs.
-pub fn judge_unpaired(first: &[f64], second: &[f64], between: BetweenRuns, seed: u64) -> Option<Judgement> {
+pub fn judge_unpaired(first: &[f64], second: &[f64], between: BetweenRuns) -> Option<Judgement> {
     let logs = |ns: &[f64]| ns.iter().filter(|&&t| usable(t)).map(|t| t.ln()).collect::<Vec<f64>>();
-    difference(&logs(first), &logs(second), between, seed)
+    difference(&logs(first), &logs(second), between)
 }
 
-fn difference(first: &[f64], second: &[f64], between: BetweenRuns, seed: u64) -> Option<Judgement> {
-    let (a, b) = (enough(first, seed)?, enough(second, seed ^ 0x5bd1_e995)?);
+fn difference(first: &[f64], second: &[f64], between: BetweenRuns) -> Option<Judgement> {
+    let (a, b) = (enough(first, 0)?, enough(second, 1)?);
     let confidence = Confidence::P996;
     // Each of the two runs has its own offset.
     let mut scale = between.sd_log * std::f64::consts::SQRT_2;
     if let Some(degrees) = between.degrees {
         scale *= confidence.student_quantile(f64::from(degrees)) / confidence.student_quantile(f64::INFINITY);
     }
-    let mut rng = Rng::new(seed ^ 0x9e37_79b9);
+    let mut rng = Rng::new(2);
     let deviations = a
         .stretched(confidence)
         .iter()
@@ -114,8 +114,8 @@ fn difference(first: &[f64], second: &[f64], between: BetweenRuns, seed: u64) ->
     Some(judge(a.estimate - b.estimate, deviations, first.len().min(second.len())))
 }
 
-fn enough(logs: &[f64], seed: u64) -> Option<Bootstrap> {
-    (logs.len() >= MIN_PAIRS).then(|| Bootstrap::new(logs, Location::Midmean, seed)).flatten()
+fn enough(logs: &[f64], stream: u64) -> Option<Bootstrap> {
+    (logs.len() >= MIN_PAIRS).then(|| Bootstrap::new(logs, Location::Midmean, stream)).flatten()
 }
 
 fn usable(ns: f64) -> bool {
@@ -178,14 +178,14 @@ pub struct Ranking {
 }
 
 /// Ranks candidates that were sampled in the same rounds.
-pub fn rank(candidates: &[Candidate<'_>], seed: u64) -> Ranking {
+pub fn rank(candidates: &[Candidate<'_>]) -> Ranking {
     let medians: Vec<Option<f64>> = candidates.iter().map(|c| median(c.series.ns)).collect();
     let mut order: Vec<usize> =
         (0..candidates.len()).filter(|&i| candidates[i].eligible && medians[i].is_some()).collect();
     order.sort_by(|&a, &b| medians[a].unwrap_or(f64::NAN).total_cmp(&medians[b].unwrap_or(f64::NAN)));
 
     let judge_all = |best: usize| -> Vec<Option<Judgement>> {
-        let of = |i: usize| judge_paired(candidates[i].series, candidates[best].series, seed.wrapping_add(i as u64));
+        let of = |i: usize| judge_paired(candidates[i].series, candidates[best].series);
         (0..candidates.len()).map(|i| if i == best { None } else { of(i) }).collect()
     };
     let called = |judgements: &[Option<Judgement>], i: usize, verdict: Verdict| {
