@@ -128,8 +128,7 @@ fn take_samples(
 
 /// Who is best by the paired rounds, which criterion does not see.
 fn summary(case: &str, subjects: &[(String, Box<dyn Subject>)], outcomes: &[Outcome]) -> String {
-    let candidates: Vec<Candidate<'_>> =
-        outcomes.iter().map(|o| Candidate { series: o.series(), eligible: o.error.is_none() }).collect();
+    let candidates: Vec<Candidate<'_>> = outcomes.iter().map(|o| o.candidate(true)).collect();
     let ties: Vec<&str> =
         rank(&candidates).ties.iter().filter_map(|&i| subjects.get(i)).map(|(name, _)| name.as_str()).collect();
     let rounds = outcomes.iter().map(|o| o.rounds.len()).max().unwrap_or(0);

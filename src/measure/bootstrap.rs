@@ -87,9 +87,10 @@ pub(super) fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     Some((low + high) / 2.0)
 }
 
-/// Block-bootstrap interval of the median of values in the order in which they were taken. None of an empty slice.
+/// Block-bootstrap interval of the median of values in the order in which they were taken. None of fewer than two.
 pub fn median_interval(values: &[f64], confidence: Confidence) -> Option<Interval> {
-    Bootstrap::new(values, Location::Median, 0).map(|b| b.interval(confidence))
+    let bootstrap = Bootstrap::new(values, Location::Median, 0).filter(|_| values.len() > 1);
+    bootstrap.map(|b| b.interval(confidence))
 }
 
 /// Distribution-free 95% interval of the median of values in ascending order: the two order statistics that the
@@ -276,4 +277,94 @@ fn flat_top_window(rho: &[f64], n: f64) -> usize {
         }
     }
     (2 * reach).min(rho.len() - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
+
+    use super::*;
+
+    #[test]
+    fn median_is_the_middle_or_the_mean_of_two() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
+    }
+
+    #[test]
+    fn student_quantiles_agree_with_tables() {
+        for (degrees, p95, p996) in [(4.0, 2.7764, 5.9514), (5.0, 2.5706, 5.0302), (10.0, 2.2281, 3.7162)] {
+            assert!((Confidence::P95.student_quantile(degrees) / p95 - 1.0).abs() < 0.002);
+            assert!((Confidence::P996.student_quantile(degrees) / p996 - 1.0).abs() < 0.01);
+        }
+    }
+
+    #[test]
+    fn order_interval_leaves_out_what_the_binomial_allows() {
+        // Ranks from the tables of the sign test at 95%: none of 6, 1 of 9, 5 of 20, 39 of 100.
+        for (n, outside) in [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (20, 5), (99, 39), (100, 39), (1000, 468)] {
+            let sorted: Vec<f64> = (0..n).map(f64::from).collect();
+            let interval = order_interval(&sorted).expect("not empty");
+            assert_eq!((interval.low, interval.high), (f64::from(outside), f64::from(n - 1 - outside)), "of {n}");
+        }
+        assert_eq!(order_interval(&[]), None);
+    }
+
+    #[test]
+    fn locations_of_counts_are_those_of_the_sample_they_stand_for() {
+        let sorted = [1.0, 2.0, 3.0, 10.0];
+        assert_eq!(Location::Median.of_counts(&sorted, &[1, 1, 1, 1]), 2.5);
+        assert_eq!(Location::Median.of_counts(&sorted, &[0, 0, 3, 1]), 3.0);
+        assert_eq!(Location::Median.of_counts(&sorted, &[2, 0, 0, 2]), 5.5);
+        assert_eq!(Location::Midmean.of_counts(&sorted, &[1, 1, 1, 1]), 2.5);
+        assert_eq!(Location::Midmean.of_counts(&sorted, &[4, 0, 0, 0]), 1.0);
+        // Of five, the middle half is 2.5 long: all of the third, three quarters of its neighbours.
+        let fifths = [0.0, 4.0, 8.0, 16.0, 99.0];
+        assert_eq!(Location::Midmean.of_counts(&fifths, &[1; 5]), (0.75 * 4.0 + 8.0 + 0.75 * 16.0) / 2.5);
+    }
+
+    #[test]
+    fn correlation_widens_the_interval() {
+        let mut rng = Rng::new(5);
+        let mut state = 0.0;
+        let wandering: Vec<f64> = (0..400)
+            .map(|_| {
+                state = 0.9 * state + rng.normal();
+                100.0 + state
+            })
+            .collect();
+        let mut shuffled = wandering.clone();
+        rng.shuffle(&mut shuffled);
+        let width = |values: &[f64]| {
+            let interval = median_interval(values, Confidence::P95).expect("not empty");
+            interval.high - interval.low
+        };
+        // By theory the wandering series knows its centre sqrt(19) = 4.4 times worse.
+        assert!(width(&wandering) > 2.0 * width(&shuffled), "{} {}", width(&wandering), width(&shuffled));
+    }
+
+    #[test]
+    fn too_few_values_have_no_interval() {
+        assert_eq!(median_interval(&[], Confidence::P95), None);
+        assert_eq!(median_interval(&[1.0], Confidence::P95), None);
+        let constant = median_interval(&[2.0; 30], Confidence::P996);
+        assert_eq!(constant, Some(Interval { low: 2.0, high: 2.0 }));
+    }
+
+    proptest! {
+        #[test]
+        fn intervals_hold_the_median_and_scale_with_the_values(
+            values in prop::collection::vec(1.0f64..1000.0, 2..60),
+        ) {
+            let interval = median_interval(&values, Confidence::P95).expect("two values");
+            let middle = median(&values).expect("two values");
+            prop_assert!(interval.contains(middle));
+            let wide = median_interval(&values, Confidence::P996).expect("two values");
+            prop_assert!(wide.low <= interval.low && wide.high >= interval.high);
+            let doubled: Vec<f64> = values.iter().map(|v| v * 2.0).collect();
+            let twice = median_interval(&doubled, Confidence::P95).expect("two values");
+            prop_assert_eq!((twice.low, twice.high), (interval.low * 2.0, interval.high * 2.0));
+        }
+    }
 }
