@@ -207,25 +207,25 @@ pub(super) fn interval_about(estimate: f64, mut deviations: Vec<f64>, confidence
 impl Location {
     /// The location of a sample that holds `sorted[i]` `counts[i]` times, in all as often as there are values.
     fn of_counts(self, sorted: &[f64], counts: &[u32]) -> f64 {
-        let n = sorted.len() as f64;
-        // The middle stretch of the sample, in units of values: a point for the median, a half for the midmean.
+        let n = sorted.len() as u64;
+        // The middle stretch of the sample, in quarters of a value: a point for the median, a half for the midmean.
         let (from, to) = match self {
-            Location::Median => (((n - 1.0) / 2.0).floor(), (n / 2.0).floor() + 1.0),
-            Location::Midmean => (n / 4.0, 3.0 * n / 4.0),
+            Location::Median => ((n - 1) / 2 * 4, (n / 2 + 1) * 4),
+            Location::Midmean => (n, 3 * n),
         };
-        let (mut before, mut sum) = (0.0, 0.0);
+        let mut sum = 0.0;
+        let mut before = 0;
         for (&value, &count) in sorted.iter().zip(counts) {
-            let after = before + f64::from(count);
-            let weight = after.min(to) - before.max(from);
-            if weight > 0.0 {
-                sum += weight * value;
+            let after = before + 4 * u64::from(count);
+            if after > from {
+                sum += (after.min(to) - before.max(from)) as f64 * value;
+                if after >= to {
+                    break;
+                }
             }
             before = after;
-            if before >= to {
-                break;
-            }
         }
-        sum / (to - from)
+        sum / (to - from) as f64
     }
 }
 

@@ -55,7 +55,7 @@ impl Settings {
             verdict_precision: f64::INFINITY,
             time_limit: Duration::from_secs(2),
             warmup_rounds: 1,
-            min_rounds: 8,
+            min_rounds: 12,
             sure_rounds: 3,
             ..Settings::gpu(seed)
         }
