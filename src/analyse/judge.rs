@@ -3,8 +3,6 @@
 use crate::measure::{BetweenRuns, Judgement, Series, judge_paired, judge_through, judge_unpaired};
 use crate::record::TimeRecord;
 
-/// Seed of the resampling, so that a file always gives the same verdicts.
-
 /// Judges two rows of one case of one file: round by round where they share rounds; else through a third row that
 /// shares rounds with both; else, when no rounds are recorded, sample against sample.
 ///

@@ -5,7 +5,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::args::CalibrateArgs;
 use super::error::{CliError, print, print_json};
 use crate::analyse::units;
-use crate::device::cpu;
+use crate::device::cuda::{self, Cuda, DeviceError, Support};
+use crate::device::nvml::Telemetry;
+use crate::device::{cpu, cuda_ceilings};
+use crate::kernel::cuda_kernels;
 use crate::record::{Ceilings, Device, Extra, Host, Tool};
 
 /// A device that kernels can run on.
@@ -24,7 +27,12 @@ pub enum Choice {
 pub fn choose(flag: Option<&str>) -> Result<Choice, CliError> {
     let wrong = |text: &str| CliError::input(format!("--device {text}: give cpu or cuda:N, such as cuda:0"));
     match flag {
-        None | Some("cpu") => Ok(Choice::Cpu),
+        // A build without kernels for the GPU here measures the processor.
+        None => Ok(match cuda::gpus() {
+            Ok(gpus) => gpus.iter().find(|gpu| !cuda_kernels(gpu).is_empty()).map_or(Choice::Cpu, |gpu| Choice::Cuda(gpu.ordinal)),
+            Err(_) => Choice::Cpu,
+        }),
+        Some("cpu") => Ok(Choice::Cpu),
         Some("cuda") => Ok(Choice::Cuda(0)),
         Some(text) => {
             let number = text.strip_prefix("cuda:").ok_or_else(|| wrong(text))?;
@@ -37,12 +45,47 @@ pub fn choose(flag: Option<&str>) -> Result<Choice, CliError> {
 pub fn tool() -> Tool {
     Tool {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        git: option_env!("MOEBIUS_GIT_REVISION").map(str::to_owned),
-        nvcc: None,
-        cutlass: None,
-        archs: Vec::new(),
+        git: named(env!("MOEBIUS_GIT_REVISION")),
+        nvcc: named(env!("MOEBIUS_NVCC_VERSION")),
+        cutlass: named(env!("MOEBIUS_CUTLASS_VERSION")),
+        archs: env!("MOEBIUS_BUILD_TARGETS").split(',').filter(|t| !t.is_empty()).map(str::to_owned).collect(),
         extra: Extra::default(),
     }
+}
+
+/// What the build knew, if it did.
+fn named(value: &str) -> Option<String> {
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+/// Opens a GPU and measures what it can do.
+///
+/// # Errors
+/// No such device, a build without CUDA code, too little memory.
+pub fn cuda_device(ordinal: usize) -> Result<(Cuda, Device, Ceilings), CliError> {
+    let cuda = Cuda::open(ordinal).map_err(CliError::machine)?;
+    let info = cuda.info();
+    let no_code = || {
+        let arch = info.arch();
+        CliError::machine(format!(
+            "this build has no CUDA kernels: build it where the GPU is, or with MOEBIUS_ARCHS={}a, for this {} ({arch})",
+            &arch[3..],
+            info.name
+        ))
+    };
+    let device = Device {
+        name: info.name.clone(),
+        arch: info.arch(),
+        uuid: Some(info.uuid.clone()),
+        units: info.sm_count,
+        memory_bytes: info.memory_bytes,
+        cache_bytes: info.l2_bytes,
+        driver: Telemetry::open(&info.uuid).and_then(|t| t.driver_version()),
+        extra: Extra::default(),
+    };
+    let support = Support::new(&cuda).ok_or_else(no_code)?;
+    let ceilings = cuda_ceilings::measure(&cuda, support).map_err(|e: DeviceError| CliError::machine(e))?;
+    Ok((cuda, device, ceilings))
 }
 
 /// This machine, now.
@@ -65,7 +108,10 @@ pub fn cpu_device() -> (Device, Ceilings) {
 pub fn calibrate(args: &CalibrateArgs) -> Result<u8, CliError> {
     let (device, ceilings) = match choose(args.device.as_deref())? {
         Choice::Cpu => cpu_device(),
-        Choice::Cuda(_) => return Err(CliError::machine("this build has no CUDA kernels to measure a GPU with")),
+        Choice::Cuda(ordinal) => {
+            let (_, device, ceilings) = cuda_device(ordinal)?;
+            (device, ceilings)
+        }
     };
     if args.json {
         print_json(&serde_json::json!({ "device": device, "ceilings": ceilings }))?;

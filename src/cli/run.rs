@@ -15,7 +15,8 @@ use crate::analyse::{bind, mark_impossible, token_shares};
 use crate::record::{Extra, L2, Launch, Results, Row, SCHEMA, Status, write, write_json};
 use crate::report::{TableOptions, table};
 use crate::shape::Case;
-use crate::sweep::{Control, CpuRig, SweepSettings};
+use crate::device::cuda::Cuda;
+use crate::sweep::{Control, CpuRig, CudaRig, SweepSettings};
 use crate::verify::correctness_cases;
 
 /// How often the rows so far are written while a sweep goes on.
@@ -152,6 +153,12 @@ fn exit_code(results: &Results) -> u8 {
     u8::from(results.rows.iter().any(bad))
 }
 
+/// On a GPU, operands may take half of what is free.
+fn gpu_settings(settings: &SweepSettings, cuda: &Cuda) -> SweepSettings {
+    let free = cuda.free_bytes().unwrap_or(CPU_MEMORY);
+    SweepSettings { memory_bytes: free / 2, ..settings.clone() }
+}
+
 /// A flag that an interrupt sets: the sweep then stops at the next chance and keeps its rows.
 fn cancel_on_interrupt() -> Result<Arc<AtomicBool>, CliError> {
     let cancel = Arc::new(AtomicBool::new(false));
@@ -173,12 +180,18 @@ fn sweep(
     out: Option<&Path>,
     asked: Extra,
 ) -> Result<Results, CliError> {
-    let choice = machine::choose(kernel_args.device.as_deref())?;
-    let Choice::Cpu = choice else {
-        return Err(CliError::machine("this build has no CUDA kernels; build it where a GPU is, or with MOEBIUS_ARCHS"));
+    let (cuda, device, ceilings, kernels) = match machine::choose(kernel_args.device.as_deref())? {
+        Choice::Cpu => {
+            let kernels = kernels::on_cpu(kernel_args)?;
+            let (device, ceilings) = machine::cpu_device();
+            (None, device, ceilings, kernels)
+        }
+        Choice::Cuda(ordinal) => {
+            let (cuda, device, ceilings) = machine::cuda_device(ordinal)?;
+            let kernels = kernels::on_cuda(kernel_args, &cuda)?;
+            (Some(cuda), device, ceilings, kernels)
+        }
     };
-    let kernels = kernels::on_cpu(kernel_args)?;
-    let (device, ceilings) = machine::cpu_device();
     let mut results = Results {
         schema: SCHEMA.to_owned(),
         tool: machine::tool(),
@@ -214,7 +227,10 @@ fn sweep(
     };
     let mut control =
         Control { cancel: &cancel, step: &mut |step| progress.borrow_mut().step(step), row: &mut take };
-    CpuRig::new(settings, cache_bytes).sweep(cases, kernels, &mut control);
+    match cuda.as_ref().and_then(|cuda| CudaRig::new(cuda, gpu_settings(&settings, cuda))) {
+        Some(mut rig) => rig.sweep(cases, &kernels, &mut control),
+        None => CpuRig::new(settings, cache_bytes).sweep(cases, kernels, &mut control),
+    }
     progress.borrow().finish();
     trouble?;
     save(&results)?;

@@ -4,4 +4,5 @@ pub mod abi;
 pub mod cpu;
 pub mod cpu_ceilings;
 pub mod cuda;
+pub mod cuda_ceilings;
 pub mod nvml;

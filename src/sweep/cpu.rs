@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use super::rows;
+use super::schemes::weights_scheme;
 use super::{Control, Step, SweepSettings};
 use crate::kernel::{CpuCall, CpuKernel, Engine, Kernel, Scheme};
 use crate::measure::{Contender, Hooks, Outcome, Sample, Settings, Subject, SubjectError, WallClock, sample};
@@ -102,14 +103,6 @@ struct Ready {
 
 /// The arithmetic of the CPU kernels.
 const ACCUMULATION: Accumulation = Accumulation::F32;
-
-/// Schemes with the same weights share them.
-fn weights_scheme(scheme: Scheme) -> Scheme {
-    match scheme {
-        Scheme::Nvfp4W4a4 => Scheme::Nvfp4W4a16,
-        other => other,
-    }
-}
 
 impl CpuRig {
     /// A rig for a processor with `cache_bytes` of last-level cache.
@@ -327,11 +320,7 @@ impl CpuRig {
             rows::enter_time(&mut row, outcome);
         }
         if self.settings.l2 == L2::Cold && !loaded.plan.is_cold() {
-            row.warnings.push(format!(
-                "the cache may have been warm: only {} MiB passed between two reads of a weight, three times the cache are {} MiB",
-                loaded.plan.reuse_distance_bytes() >> 20,
-                self.cache_bytes.saturating_mul(3) >> 20
-            ));
+            row.warnings.push(rows::warm_warning(&loaded.plan, self.cache_bytes));
         }
         (control.row)(row);
     }

@@ -2,9 +2,13 @@
 //! measurement; what comes out are records.
 
 mod cpu;
+mod cuda;
+mod cuda_operands;
 mod rows;
+mod schemes;
 
 pub use cpu::{CpuRig, cpu_subjects};
+pub use cuda::CudaRig;
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

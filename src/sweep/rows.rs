@@ -2,6 +2,7 @@
 
 use crate::kernel::KernelInfo;
 use crate::measure::{Drift, Outcome};
+use crate::operands::{COLD_FACTOR, SlotPlan};
 use crate::record::{Conditions, Extra, KernelRecord, Row, Status, TimeRecord, VerifyRecord};
 use crate::shape::Case;
 use crate::verify::Judgement;
@@ -67,4 +68,13 @@ pub(super) fn enter_time(row: &mut Row, outcome: &Outcome) {
     if throttled > 0 {
         row.warnings.push(format!("{throttled} of {} samples were taken while throttled", outcome.samples_ns.len()));
     }
+}
+
+/// Says that a plan is not as cold as asked.
+pub(super) fn warm_warning(plan: &SlotPlan, cache_bytes: u64) -> String {
+    format!(
+        "the cache may have been warm: only {} MiB passed between two reads of a weight, {COLD_FACTOR} times the cache are {} MiB",
+        plan.reuse_distance_bytes() >> 20,
+        cache_bytes.saturating_mul(COLD_FACTOR) >> 20
+    )
 }
