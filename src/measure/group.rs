@@ -1,11 +1,13 @@
 //! What a benchmark runner is given: groups of cases, each with the kernels that compute it.
 
-use super::{Subject, SubjectError};
+use super::{Settings, Subject, SubjectError};
 
 /// Cases that differ in one axis only, such as the batch sizes of one stage: one group of a benchmark runner.
 pub struct BenchGroup {
     /// Name of the group, such as `glm-5 tp8 gemm1 uniform`.
     pub label: String,
+    /// How its cases are sampled.
+    pub settings: Settings,
     /// Its cases.
     pub cases: Vec<BenchCase>,
 }

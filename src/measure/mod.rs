@@ -6,9 +6,13 @@
 mod bootstrap;
 mod clock;
 mod drift;
+mod field;
 mod group;
+mod hooks;
+mod outcome;
 mod rng;
 mod sampler;
+mod settings;
 pub mod simulate;
 mod subject;
 mod verdict;
@@ -17,7 +21,10 @@ pub use bootstrap::{Confidence, Interval, median, median_interval};
 pub use clock::{Clock, WallClock};
 pub use drift::Drift;
 pub use group::{BenchCase, BenchGroup, BenchThroughput, NamedSubject, OpenCase};
-pub use sampler::{Contender, Hooks, Monitor, Outcome, Progress, Sampling, Settings, Stop, sample};
+pub use hooks::{Contender, Hooks, Monitor, Progress};
+pub use outcome::{Outcome, Sampling, Stop};
+pub use sampler::sample;
+pub use settings::Settings;
 pub use subject::{Sample, Subject, SubjectError};
 pub use verdict::{
     BetweenRuns, Candidate, Judgement, Ranking, Series, Verdict, judge_paired, judge_through, judge_unpaired, rank,
