@@ -179,8 +179,8 @@ fn standings(file: &Results) -> Vec<(String, Standing)> {
 fn the_smallest_wins_and_equals_tie() {
     let file = cell_of(&[12e3, 10e3, 10.0e3, 11e3]);
     let standings = standings(&file);
-    let (mut winners, behind) = standings.split_at(2);
-    let mut winners = winners.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>();
+    let (first, behind) = standings.split_at(2);
+    let mut winners = first.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>();
     winners.sort_unstable();
     assert_eq!(winners, ["b", "c"]);
     assert_eq!(standings[0].1, Standing::Best);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::winners::sweeps;
 use crate::kernel::{KernelId, Scheme};
-use crate::record::{CaseKey, L2, Launch, Results};
+use crate::record::{CaseKey, ConditionsKey, Results};
 use crate::shape::Stage;
 
 /// The MoE part of one forward pass at one batch, with the best kernel of each stage.
@@ -24,7 +24,7 @@ pub struct TokenShare {
     pub share: f64,
 }
 
-type Key = (CaseKey, (L2, Launch, bool), Scheme);
+type Key = (CaseKey, ConditionsKey, Scheme);
 
 /// The share of a token time of `tpot_ms` for each batch and scheme: gemm1 and gemm2 together where both were timed,
 /// else the whole layer, where that was.
@@ -35,7 +35,7 @@ pub fn token_shares(results: &Results, tpot_ms: f64) -> Vec<TokenShare> {
             for cell in &block.cells {
                 let Some(best) = cell.best() else { continue };
                 let case = CaseKey::of(cell.case);
-                let common = CaseKey { stage: Stage::Ffn, shape: (0, 0, 0), ..case.clone() };
+                let common = CaseKey { stage: Stage::Ffn, experts: 0, n: 0, k: 0, ..case.clone() };
                 let layers = cell.case.moe_layers.saturating_mul(cell.case.pp);
                 let entry = (case, cell.case.stage, best.row.kernel.id.clone(), best.time.median_ns, layers);
                 cells.entry((common, sweep.key.conditions, block.scheme)).or_default().push(entry);

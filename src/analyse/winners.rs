@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::judge::judge_rows;
 use crate::kernel::Scheme;
 use crate::measure::{Judgement, Verdict};
-use crate::record::{CaseKey, Conditions, L2, Launch, Results, Row, Status, TimeRecord};
+use crate::record::{CaseKey, ConditionsKey, Results, Row, Status, TimeRecord};
 use crate::shape::Case;
 
 /// Medians this close are a tie where there are no samples to judge by.
@@ -17,14 +17,16 @@ pub struct SweepKey {
     /// Everything of the case but its batch.
     pub case: CaseKey,
     /// Cache state, launch kind and PDL.
-    pub conditions: (L2, Launch, bool),
+    pub conditions: ConditionsKey,
 }
 
 impl SweepKey {
     /// The table that a row belongs to.
     pub fn of(row: &Row) -> Self {
-        let Conditions { l2, launch, pdl, .. } = row.conditions;
-        SweepKey { case: CaseKey { batch: 0, ..CaseKey::of(&row.case) }, conditions: (l2, launch, pdl) }
+        SweepKey {
+            case: CaseKey { batch: 0, ..CaseKey::of(&row.case) },
+            conditions: ConditionsKey::of(&row.conditions),
+        }
     }
 }
 

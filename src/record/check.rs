@@ -58,11 +58,11 @@ fn check_ceilings(ceilings: &Ceilings) -> Result<(), Fault> {
             return Err(Fault { field: format!("ceilings.{field}"), message: "is not a positive number".to_string() });
         }
     }
-    if ceilings.launch_ns.is_some_and(|v| !(v.is_finite() && v >= 0.0)) {
-        return Err(Fault {
-            field: "ceilings.launch_ns".to_string(),
-            message: "is negative or not finite".to_string(),
-        });
+    let spreads = [("launch_ns", ceilings.launch_ns), ("between_runs_sd_log", ceilings.between_runs_sd_log)];
+    for (field, value) in spreads {
+        if value.is_some_and(|v| !(v.is_finite() && v >= 0.0)) {
+            return Err(Fault { field: format!("ceilings.{field}"), message: "is negative or not finite".to_string() });
+        }
     }
     Ok(())
 }

@@ -1,28 +1,41 @@
 //! What makes two rows the same cell.
 
-use super::row::{L2, Launch, Row};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::row::{Conditions, L2, Launch, Row};
 use crate::kernel::KernelId;
 use crate::shape::{Case, Stage};
 
 /// A case by the words that name it. Its rows per expert follow from them, so they are not part of the key; where they
 /// differ all the same, the routing was drawn differently.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct CaseKey {
     /// Model.
     pub model: String,
-    /// Tensor, expert and pipeline parallelism, and the EP rank.
-    pub parallelism: (u32, u32, u32, u32),
-    /// Stage.
+    /// Tensor parallelism.
+    pub tp: u32,
+    /// Expert parallelism.
+    pub ep: u32,
+    /// Pipeline parallelism.
+    pub pp: u32,
+    /// EP rank.
+    pub ep_rank: u32,
+    /// What is computed.
     pub stage: Stage,
-    /// Experts, n and k.
-    pub shape: (u32, u32, u32),
+    /// Experts on this GPU.
+    pub experts: u32,
+    /// Output columns.
+    pub n: u32,
+    /// Length of the reduction.
+    pub k: u32,
     /// Experts per token.
     pub top_k: u32,
     /// Routing word.
     pub routing: String,
-    /// Seed.
+    /// Seed of routing and operands.
     pub seed: u64,
-    /// Batch.
+    /// Tokens.
     pub batch: u32,
 }
 
@@ -31,9 +44,14 @@ impl CaseKey {
     pub fn of(case: &Case) -> Self {
         CaseKey {
             model: case.model.clone(),
-            parallelism: (case.tp, case.ep, case.pp, case.ep_rank),
+            tp: case.tp,
+            ep: case.ep,
+            pp: case.pp,
+            ep_rank: case.ep_rank,
             stage: case.stage,
-            shape: (case.shape.experts, case.shape.n, case.shape.k),
+            experts: case.shape.experts,
+            n: case.shape.n,
+            k: case.shape.k,
             top_k: case.top_k,
             routing: case.routing.clone(),
             seed: case.seed,
@@ -42,13 +60,48 @@ impl CaseKey {
     }
 }
 
+impl std::fmt::Display for CaseKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} tp {} ep {}", self.model, self.tp, self.ep)?;
+        if self.pp > 1 {
+            write!(f, " pp {}", self.pp)?;
+        }
+        write!(f, " {} {} seed {} batch {}", self.stage, self.routing, self.seed, self.batch)
+    }
+}
+
+/// Conditions without the plan that reached them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct ConditionsKey {
+    /// Cache state.
+    pub l2: L2,
+    /// Launch kind.
+    pub launch: Launch,
+    /// Programmatic dependent launch.
+    pub pdl: bool,
+}
+
+impl ConditionsKey {
+    /// The key of a row's conditions.
+    pub fn of(conditions: &Conditions) -> Self {
+        ConditionsKey { l2: conditions.l2, launch: conditions.launch, pdl: conditions.pdl }
+    }
+}
+
+impl std::fmt::Display for ConditionsKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} L2, {}", self.l2.as_str(), self.launch.as_str())?;
+        f.write_str(if self.pdl { ", PDL" } else { "" })
+    }
+}
+
 /// One cell of a sweep: case x kernel x conditions.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct CellKey {
     /// What was computed.
     pub case: CaseKey,
-    /// Cache state, launch kind and PDL.
-    pub conditions: (L2, Launch, bool),
+    /// Under which conditions.
+    pub conditions: ConditionsKey,
     /// By which kernel.
     pub kernel: KernelId,
 }
@@ -58,7 +111,7 @@ impl CellKey {
     pub fn of(row: &Row) -> Self {
         CellKey {
             case: CaseKey::of(&row.case),
-            conditions: (row.conditions.l2, row.conditions.launch, row.conditions.pdl),
+            conditions: ConditionsKey::of(&row.conditions),
             kernel: row.kernel.id.clone(),
         }
     }
@@ -66,20 +119,6 @@ impl CellKey {
 
 impl std::fmt::Display for CellKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (tp, ep, _, _) = self.case.parallelism;
-        let (l2, launch, pdl) = self.conditions;
-        write!(
-            f,
-            "{} tp {tp} ep {ep} {} {} batch {} seed {} {} L2 {}{} {}",
-            self.case.model,
-            self.case.stage,
-            self.case.routing,
-            self.case.batch,
-            self.case.seed,
-            l2.as_str(),
-            launch.as_str(),
-            if pdl { " pdl" } else { "" },
-            self.kernel
-        )
+        write!(f, "{} ({}) {}", self.case, self.conditions, self.kernel)
     }
 }

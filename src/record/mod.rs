@@ -14,7 +14,7 @@ mod write;
 pub use check::{Fault, check};
 pub use error::FileError;
 pub use file::{Ceilings, Device, Host, Results, SCHEMA, Tool};
-pub use key::{CaseKey, CellKey};
+pub use key::{CaseKey, CellKey, ConditionsKey};
 pub use merge::{Merged, merge};
 pub use read::{parse, read};
 pub use row::{

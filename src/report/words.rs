@@ -3,18 +3,17 @@
 use indexmap::IndexMap;
 
 use crate::analyse::{SweepKey, read_ceiling, units};
-use crate::record::{CaseKey, L2, Launch, Results, Status};
+use crate::record::{CaseKey, ConditionsKey, Launch, Results, Status};
 use crate::shape::Stage;
 
 /// What a sweep computes: `GLM-5`, `tp 8`, `gemm1`, `N 512`, `K 6144`, `256 experts top-8`, `uniform`.
 pub(super) fn case_words(case: &CaseKey) -> Vec<String> {
-    let (tp, ep, pp, rank) = case.parallelism;
-    let (experts, n, k) = case.shape;
+    let CaseKey { tp, ep, pp, ep_rank, experts, n, k, .. } = case;
     let mut words = vec![case.model.clone(), format!("tp {tp}")];
-    if ep > 1 {
-        words.push(format!("ep {ep} rank {rank}"));
+    if *ep > 1 {
+        words.push(format!("ep {ep} rank {ep_rank}"));
     }
-    if pp > 1 {
+    if *pp > 1 {
         words.push(format!("pp {pp}"));
     }
     words.push(case.stage.to_string());
@@ -29,7 +28,7 @@ pub(super) fn case_words(case: &CaseKey) -> Vec<String> {
 }
 
 /// Conditions: `cold L2`, and what differs from graph replays without PDL.
-pub(super) fn condition_words((l2, launch, pdl): (L2, Launch, bool)) -> Vec<String> {
+pub(super) fn condition_words(ConditionsKey { l2, launch, pdl }: ConditionsKey) -> Vec<String> {
     let mut words = vec![match launch {
         Launch::Host => format!("{} cache", l2.as_str()),
         _ => format!("{} L2", l2.as_str()),

@@ -149,6 +149,8 @@ pub fn results(rows: Vec<Row>) -> Results {
             datasheet_read_bytes_per_s: Some(4.8e12),
             datasheet_flops_per_s: IndexMap::from([(Scheme::Nvfp4W4a16, 989e12)]),
             source: Some("calibrated".into()),
+            between_runs_sd_log: None,
+            between_runs_degrees: None,
             extra: Extra::new(),
         },
         settings: Extra::from_iter([("seed".to_string(), 1.into()), ("shard".to_string(), "1/2".into())]),
