@@ -3,9 +3,6 @@
 use crate::measure::{BetweenRuns, Judgement, Series, judge_paired, judge_through, judge_unpaired};
 use crate::record::TimeRecord;
 
-/// Seed of the resampling, so that a file always gives the same verdicts.
-pub(super) const SEED: u64 = 0x6d6f_6562_6975_7321;
-
 /// Judges two rows of one case of one file: round by round where they share rounds; else through a third row that
 /// shares rounds with both; else, when no rounds are recorded, sample against sample.
 ///
@@ -17,16 +14,15 @@ pub fn judge_rows<'a>(
     others: impl IntoIterator<Item = &'a TimeRecord>,
 ) -> Option<Judgement> {
     if first.rounds.is_empty() || second.rounds.is_empty() {
-        return judge_unpaired(&first.samples_ns, &second.samples_ns, BetweenRuns::default(), SEED);
+        return judge_unpaired(&first.samples_ns, &second.samples_ns, BetweenRuns::default());
     }
-    judge_paired(series(first), series(second), SEED).or_else(|| {
-        others.into_iter().find_map(|anchor| judge_through(series(anchor), series(first), series(second), SEED))
-    })
+    judge_paired(series(first), series(second))
+        .or_else(|| others.into_iter().find_map(|anchor| judge_through(series(anchor), series(first), series(second))))
 }
 
 /// Judges the same cell of two files, adding what medians wander between runs.
 pub fn judge_files(first: &TimeRecord, second: &TimeRecord, between: BetweenRuns) -> Option<Judgement> {
-    judge_unpaired(&first.samples_ns, &second.samples_ns, between, SEED)
+    judge_unpaired(&first.samples_ns, &second.samples_ns, between)
 }
 
 fn series(time: &TimeRecord) -> Series<'_> {
