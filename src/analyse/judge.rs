@@ -16,9 +16,8 @@ pub fn judge_rows<'a>(
     if first.rounds.is_empty() || second.rounds.is_empty() {
         return judge_unpaired(&first.samples_ns, &second.samples_ns, BetweenRuns::default());
     }
-    judge_paired(series(first), series(second)).or_else(|| {
-        others.into_iter().find_map(|anchor| judge_through(series(anchor), series(first), series(second)))
-    })
+    judge_paired(series(first), series(second))
+        .or_else(|| others.into_iter().find_map(|anchor| judge_through(series(anchor), series(first), series(second))))
 }
 
 /// Judges the same cell of two files, adding what medians wander between runs.

@@ -14,7 +14,7 @@ const DEFAULT_TP: u32 = 8;
 pub struct Wanted {
     /// Cases in the order in which they run.
     pub cases: Vec<Case>,
-    /// From `--model-config`.
+    /// What `--model-config` says of the experts' number format.
     pub quantisation: Option<QuantHint>,
 }
 

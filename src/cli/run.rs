@@ -32,6 +32,10 @@ const CPU_MEMORY: u64 = 2 << 30;
 pub fn run(args: &RunArgs) -> Result<u8, CliError> {
     let wanted = cases::cases(&args.cases)?;
     let cases = cases::shard(wanted.cases, args.shard.as_deref())?;
+    if let Some(hint) = &wanted.quantisation {
+        let scheme = hint.scheme.map_or("which no scheme of moebius is".to_owned(), |s| format!("--scheme {s}"));
+        eprintln!("moebius: the config says that experts are {}: {scheme}", hint.format);
+    }
     let percent = args.precision.map(|p| positive("--precision", p)).transpose()?;
     let limit = args.time_limit.map(|s| positive("--time-limit", s)).transpose()?;
     let tpot_ms = args.tpot_ms.map(|ms| positive("--tpot-ms", ms)).transpose()?;
@@ -140,11 +144,18 @@ fn asked(args: &RunArgs) -> Extra {
     asked
 }
 
-fn table_options(all: bool) -> TableOptions {
+/// Characters of a line: the terminal's, or many in a pipe.
+pub(super) fn terminal_width() -> usize {
     use std::io::IsTerminal;
     let terminal = std::io::stdout().is_terminal();
     let width = comfy_table::Table::new().width().filter(|_| terminal).map_or(160, usize::from);
-    TableOptions { width: width.clamp(80, 200), all, colour: terminal }
+    width.clamp(80, 200)
+}
+
+/// How tables are drawn here.
+pub(super) fn table_options(all: bool) -> TableOptions {
+    use std::io::IsTerminal;
+    TableOptions { width: terminal_width(), all, colour: std::io::stdout().is_terminal() }
 }
 
 /// 1 when a kernel was wrong or failed.

@@ -23,6 +23,11 @@ impl Columns {
         self.lines.push(line);
     }
 
+    /// Whether there is no line but the heading.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
     /// Characters of the widest line, not more than what the last column needs.
     pub(super) fn width(&self) -> usize {
         let widths = self.widths();
@@ -68,6 +73,40 @@ impl Columns {
         let lines = self.lines.iter().map(|line| render(&mut line.iter().map(String::as_str))).collect();
         (heading, lines)
     }
+}
+
+impl Columns {
+    /// The same as a Markdown table.
+    pub(super) fn markdown(&self) -> String {
+        let line = |texts: &mut dyn Iterator<Item = String>| format!("| {} |\n", texts.collect::<Vec<_>>().join(" | "));
+        let mut out = line(&mut self.headings.iter().map(|(heading, _)| (*heading).to_string()));
+        out += &line(&mut self.headings.iter().map(|(_, align)| match align {
+            Align::Left => "---".to_string(),
+            Align::Right => "---:".to_string(),
+        }));
+        for texts in &self.lines {
+            out += &line(&mut texts.iter().map(|text| escaped(text)));
+        }
+        out
+    }
+
+    /// All lines, heading first, each ended.
+    pub(super) fn text(&self) -> String {
+        let (heading, lines) = self.render();
+        std::iter::once(heading).chain(lines).flat_map(|line| [line, "\n".to_string()]).collect()
+    }
+}
+
+/// A text in which Markdown sees no mark-up of a table, emphasis or HTML.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '|' | '*' | '_' | '<' | '`' | '[' | ']' | '\\') {
+            out.push('\\');
+        }
+        out.push(if c.is_control() { ' ' } else { c });
+    }
+    out
 }
 
 /// Characters of a text.

@@ -42,7 +42,7 @@ pub fn table(results: &Results, options: TableOptions) -> String {
 }
 
 /// The scheme and how coarse it is.
-fn scheme_line(block: &SchemeSweep<'_>) -> String {
+pub(super) fn scheme_line(block: &SchemeSweep<'_>) -> String {
     match block.quantisation_error {
         Some(error) => format!("{}: quantisation error {:.1} %", block.scheme, error * 100.0),
         None => block.scheme.to_string(),
@@ -64,7 +64,7 @@ const DETAILS: [Detail; 4] = [
     Detail { whole_ids: false, next_id: false, limits: false },
 ];
 
-fn winner_columns(block: &SchemeSweep<'_>, width: usize) -> Columns {
+pub(super) fn winner_columns(block: &SchemeSweep<'_>, width: usize) -> Columns {
     let mut columns = winner_columns_with(block, DETAILS[0]);
     for detail in &DETAILS[1..] {
         if columns.width() <= width {
@@ -175,7 +175,7 @@ fn limited_by(row: &Row) -> &'static str {
     row.bound.as_ref().map_or("-", |b| b.limited_by.as_str())
 }
 
-fn all_columns(block: &SchemeSweep<'_>, width: usize) -> Columns {
+pub(super) fn all_columns(block: &SchemeSweep<'_>, width: usize) -> Columns {
     let build = |whole_ids: bool| {
         let mut columns = Columns::new(vec![
             ("batch", Align::Right),
