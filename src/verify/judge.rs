@@ -11,8 +11,7 @@
 //! * **Frobenius**, per expert: the root of the summed squares of errors is no larger than that of the exact answers
 //!   rounded to bf16, which is known to the last bit, and what accumulation may add. An output is the bf16 number nearest
 //!   to some sum `r + a`, so `|o - r| <= |rounded r - r| + 2|a|`, hence `norm(o - r) <= norm(rounded r - r) + 2 norm(a)`.
-//!   The a are at most A each; over 64 elements and more their norm is taken to be at most half of A's (A is several
-//!   standard deviations of a, see [`super::bound`]); over fewer elements all of A is allowed.
+//!   Over 64 elements and more, norm(a) is at most what [`Accumulation::relative_rms`] says; over fewer, each a is at most A.
 //!   An intermediate rounding to bf16, or a second one, shows here.
 //!
 //! Experts with few elements are pooled with the next ones until they have 256 together.
@@ -31,7 +30,7 @@ use super::reference::{Reference, check_offsets};
 /// Fewest elements of a pool of experts.
 const POOL: usize = 256;
 
-/// Elements from which on the norm of accumulation errors is taken to be half of the norm of their bounds.
+/// Elements from which on accumulation errors are held to their root mean square.
 const MANY: usize = 64;
 
 /// `2 ln(2 / p)` for a false alarm probability p of 1e-12 for one pool.
@@ -145,7 +144,7 @@ pub fn judge(out: &[bf16], reference: &Reference, offsets: &[u32], accumulation:
     }
     for pool in pools(&rows, offsets) {
         let slope = pool.sums.slope(bound);
-        let frobenius = pool.sums.frobenius();
+        let frobenius = pool.sums.frobenius(bound);
         judgement.max_slope_over_limit = judgement.max_slope_over_limit.max(slope.ratio());
         judgement.max_frobenius_over_limit = judgement.max_frobenius_over_limit.max(frobenius.ratio());
         let failure = if slope.ratio() > 1.0 {
@@ -214,10 +213,10 @@ impl Sums {
         Check { found, limit: (HOEFFDING * self.weighted_bounds).sqrt() / self.square + bound.drift() }
     }
 
-    fn frobenius(&self) -> Check {
-        let share = if self.elements < MANY { 2.0 } else { 1.0 };
+    fn frobenius(&self, bound: Bound) -> Check {
+        let share = if self.elements < MANY { 1.0 } else { bound.rms_share() };
         let flushed = SMALLEST_NORMAL * (self.elements as f64).sqrt();
-        let limit = self.rounding.sqrt() + share * self.accumulation.sqrt() + flushed;
+        let limit = self.rounding.sqrt() + 2.0 * share * self.accumulation.sqrt() + flushed;
         Check { found: self.error.sqrt(), limit }
     }
 }
