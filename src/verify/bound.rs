@@ -17,36 +17,36 @@
 //!   binade). The largest of 10^8 such elements is 6 of these away: 1.4 `sqrt(K) u S`. Other orders round less.
 //! * Products of both signs, which is what quantised normal data give, have partial sums of about `sqrt(K)` products
 //!   instead of K, so that the same roundings are `sqrt(K)`, some 50 times, smaller.
-//! * Tensor cores do not round but truncate: terms are aligned to the largest exponent with 25 fraction bits and the sum
-//!   is cut to f32 once for each 8 to 64 values of k (MMA-Sim, arXiv:2511.10909, found bit for bit on Volta to RTX
-//!   Blackwell). One such cut loses at most `2u |partial sum|`, always towards zero: 0.7 u of it on average. With K / 8
-//!   cuts and products of both signs the drift at the end is `2/3 * K / 8 * 0.7 u * |r|`, a tenth of A at K = 6144; with
-//!   products of one sign and K / 16 cuts it is `0.023 K u S`, which is A itself at K = 7600.
+//! * Tensor cores do not round but truncate: products and accumulator are aligned to the largest exponent among them and
+//!   cut to 24 or 25 fraction bits, and the sum is cut to f32, once for each 8 to 64 values of k (MMA-Sim,
+//!   arXiv:2511.10909, equal bit for bit to Volta, Ampere, Hopper and both Blackwells). The cuts go towards zero, so they
+//!   drift. Simulated on quantised normal data, the error stays below A / 11 with a root mean square below A / 57.
 //! * Scales and globals are applied in a handful of f32 multiplications: `3u * |r|`, `|r| <= S`.
 //!
-//! So c = 2 holds for every order that a GEMM uses, with room in all but contrived data, and at K = 6144 A is about a
-//! tenth of the bf16 rounding of a typical output.
+//! So c = 2 holds for every order that a GEMM uses, and at K = 6144 A is about a tenth of the bf16 rounding of a typical
+//! output. It is no bound on contrived data: truncating products of one sign drifts beyond it.
 //!
 //! # FP8 on sm_90
-//! wgmma keeps 13 fraction bits: of the products of one instruction (32 values of k) and the accumulator, each is aligned
-//! to the largest exponent among them and cut to 13 fraction bits, and the sum is cut to 13 fraction bits again (MMA-Sim;
-//! the DeepSeek-V3 report, arXiv:2412.19437, section 3.5.2, found 14 bits with the leading one; SageAttention 2,
-//! arXiv:2411.10958, found an accumulator of 1 + 8 + 13 bits). Kernels therefore add the accumulator into f32 every
-//! `promotion` values of k: 128 in DeepGEMM and CUTLASS. The two parts are bounded apart and added:
+//! wgmma keeps 13 fraction bits: the products of one instruction (32 values of k) and the accumulator are aligned to the
+//! largest exponent among them and cut to 13 fraction bits, and so is the sum (MMA-Sim; the DeepSeek-V3 report,
+//! arXiv:2412.19437, section 3.5.2, found 14 bits with the leading one; SageAttention 2, arXiv:2411.10958, an accumulator
+//! of 1 + 8 + 13 bits). Kernels therefore add the accumulator into f32 every `promotion` (P) values of k: 128 in DeepGEMM
+//! and in CUTLASS unless fast accumulation is asked for. The two parts are bounded apart and added:
 //!
-//! * f32 over the promotions: as above, with K / promotion summands.
-//! * Between promotions: P / 32 cuts of at most `2^-13 |partial sum|` each, all towards zero. Over K of both signs the
-//!   partial sums are about `S / sqrt(K)` at the end of a window when P is large, and no smaller than the largest
-//!   product when it is small; the windows add up as independent errors. So the part is
-//!   `c * (P / 32) * 2^-13 * S / sqrt(K)`, where c = 6 was set by simulating the arithmetic bit for bit (see the tests).
-//!   Without promotion (P = K) this is several percent of a typical output, because such a kernel is that inexact.
+//! * f32 over the promotions: as above, with K / P summands.
+//! * 13 bits between them: `2^-13 * S * (sqrt(P / K) + 7 P / K)`. A window of P values holds S P / K of the magnitudes. At
+//!   worst its partial sums reach that: then 4 cuts of the accumulator lose up to 1 each, and 128 products cut at
+//!   random 6.5 in root mean square, in units of `2^-13 S P / K`. Seven allows one such window. The others err
+//!   independently, by 0.15 of `2^-13 S sqrt(P / K)` together in root mean square, as simulating the arithmetic bit for bit
+//!   shows for every K; one allows 6.9 of these. The largest of 2 million elements at K = 128 was 0.3 of the whole.
+//!   Without promotion, P = K, this is several percent of a typical output: such a kernel is that inexact.
 
 use crate::shape::GemmShape;
 
 /// Half the distance of neighbouring f32 numbers just above 1.
 const F32_UNIT: f64 = 1.0 / (1u64 << 24) as f64;
 
-/// 13 fraction bits, cut: one whole unit in the last place.
+/// The 13th fraction bit.
 const FP8_SM90_UNIT: f64 = 1.0 / (1u64 << 13) as f64;
 
 /// Values of k of one FP8 wgmma instruction.
@@ -54,9 +54,6 @@ const FP8_SM90_STEP: u32 = 32;
 
 /// c of the f32 term.
 const F32_MARGIN: f64 = 2.0;
-
-/// c of the term of FP8 on sm_90.
-const FP8_SM90_MARGIN: f64 = 6.0;
 
 /// Fewest values of k that one tensor core instruction adds before it cuts to f32 (`m16n8k8`).
 const LEAST_STEP: f64 = 8.0;
@@ -80,52 +77,82 @@ pub enum Accumulation {
 impl Accumulation {
     /// `A / sum|a*b|`: how far accumulation may move an element of a reduction of length `k`.
     pub fn relative_error(self, k: u32) -> f64 {
-        let root = f64::from(k).sqrt();
-        let f32_part = |terms: f64| F32_MARGIN * terms.sqrt() * F32_UNIT;
+        let f32_part = |terms: u32| F32_MARGIN * f64::from(terms).sqrt() * F32_UNIT;
         match self {
-            Accumulation::F32 => f32_part(f64::from(k)),
+            Accumulation::F32 => f32_part(k),
             Accumulation::Fp8Sm90 { promotion } => {
-                let window = promotion.clamp(FP8_SM90_STEP, k.max(FP8_SM90_STEP));
-                let cuts = f64::from(window.div_ceil(FP8_SM90_STEP));
-                let promotions = f64::from(k.div_ceil(window));
-                FP8_SM90_MARGIN * cuts * FP8_SM90_UNIT / root + f32_part(promotions.max(4.0))
+                let window = window(promotion, k);
+                let share = f64::from(window) / f64::from(k.max(window));
+                // Four: the scales and globals need their multiplications even when there is one window.
+                FP8_SM90_UNIT * (share.sqrt() + 7.0 * share) + f32_part(k.div_ceil(window).max(4))
+            }
+        }
+    }
+
+    /// The root mean square of accumulation errors over many elements, at most, relative to that of their sums of
+    /// magnitudes. Several times what simulation finds: 0.017 A for f32 on tensor cores, where this is A / 4, and 0.15
+    /// (0.28 without promotion) of `2^-13 sqrt(P / K)` for FP8 on sm_90, where this is half of it.
+    pub fn relative_rms(self, k: u32) -> f64 {
+        match self {
+            Accumulation::F32 => self.relative_error(k) / 4.0,
+            Accumulation::Fp8Sm90 { promotion } => {
+                let window = window(promotion, k);
+                let share = f64::from(window) / f64::from(k.max(window));
+                FP8_SM90_UNIT * share.sqrt() / 2.0 + Accumulation::F32.relative_rms(k.div_ceil(window).max(4))
             }
         }
     }
 
     /// How much smaller than 1 the slope of output on exact answer may be, because truncation always goes towards zero.
     ///
-    /// A cut to `2u` relative takes away `0.7 u` of the partial sum on average, whose part in the final sum grows evenly
-    /// from 0 to 1: `0.36 u` a cut. This allows `u` a cut, and 4 for the scales and globals.
+    /// A cut to f32 takes away at most `2u` of the partial sum, `0.7 u` on average, and the partial sum's part in the final
+    /// one grows evenly from 0 to 1: `0.36 u` a cut. This allows `u` a cut, and 4 for the scales and globals. The cuts of
+    /// FP8 on sm_90 shorten products rather than partial sums, which have few enough bits: simulation finds a third of
+    /// `2^-13` at 4 cuts a window and 1.4 of it at 192; this allows 1 and one more every 32.
     pub fn drift(self, k: u32) -> f64 {
         let f32_part = |cuts: f64| (cuts + 4.0) * F32_UNIT;
         match self {
             Accumulation::F32 => f32_part(f64::from(k) / LEAST_STEP),
             Accumulation::Fp8Sm90 { promotion } => {
-                let window = promotion.clamp(FP8_SM90_STEP, k.max(FP8_SM90_STEP));
-                let cuts = f64::from(window.div_ceil(FP8_SM90_STEP));
-                (cuts + 1.0) * FP8_SM90_UNIT + f32_part(f64::from(k.div_ceil(window)))
+                let window = window(promotion, k);
+                let cuts = f64::from(window / FP8_SM90_STEP);
+                FP8_SM90_UNIT * (1.0 + cuts / 32.0) + f32_part(f64::from(k.div_ceil(window)))
             }
         }
     }
+}
+
+/// Values of k between promotions: whole instructions, no more than K needs.
+fn window(promotion: u32, k: u32) -> u32 {
+    promotion.clamp(FP8_SM90_STEP, k.next_multiple_of(FP8_SM90_STEP))
 }
 
 /// The bounds of the elements of one case and one arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
     relative: f64,
+    rms: f64,
     drift: f64,
 }
 
 impl Bound {
     /// For a shape's K.
     pub fn new(shape: GemmShape, accumulation: Accumulation) -> Self {
-        Bound { relative: accumulation.relative_error(shape.k), drift: accumulation.drift(shape.k) }
+        Bound {
+            relative: accumulation.relative_error(shape.k),
+            rms: accumulation.relative_rms(shape.k),
+            drift: accumulation.drift(shape.k),
+        }
     }
 
     /// A: how far accumulation may have moved an element with this sum of magnitudes.
     pub fn accumulation(self, abs_sum: f64) -> f64 {
         self.relative * abs_sum
+    }
+
+    /// Largest ratio of the root mean square of accumulation errors to that of their terms A, over many elements.
+    pub fn rms_share(self) -> f64 {
+        self.rms / self.relative
     }
 
     /// How far an output may be from the exact answer `value`.

@@ -11,8 +11,7 @@
 //! * **Frobenius**, per expert: the root of the summed squares of errors is no larger than that of the exact answers
 //!   rounded to bf16, which is known to the last bit, and what accumulation may add. An output is the bf16 number nearest
 //!   to some sum `r + a`, so `|o - r| <= |rounded r - r| + 2|a|`, hence `norm(o - r) <= norm(rounded r - r) + 2 norm(a)`.
-//!   The a are at most A each; over 64 elements and more their norm is taken to be at most half of A's (A is several
-//!   standard deviations of a, see [`super::bound`]); over fewer elements all of A is allowed.
+//!   Over 64 elements and more, norm(a) is at most what [`Accumulation::relative_rms`] says; over fewer, each a is at most A.
 //!   An intermediate rounding to bf16, or a second one, shows here.
 //!
 //! Experts with few elements are pooled with the next ones until they have 256 together.
@@ -22,14 +21,16 @@ use rayon::prelude::*;
 
 use crate::record::{Extra, VerifyRecord};
 
-use super::bound::{Accumulation, Bound, SMALLEST_NORMAL, half_ulp, nearest_bf16};
+use super::bound::{Accumulation, Bound, SMALLEST_NORMAL, half_ulp};
+use super::columns::Columns;
+use super::compare_simd::{Sums, compare_row};
 use super::guard::POISON;
 use super::reference::{Reference, check_offsets};
 
 /// Fewest elements of a pool of experts.
 const POOL: usize = 256;
 
-/// Elements from which on the norm of accumulation errors is taken to be half of the norm of their bounds.
+/// Elements from which on accumulation errors are held to their root mean square.
 const MANY: usize = 64;
 
 /// `2 ln(2 / p)` for a false alarm probability p of 1e-12 for one pool.
@@ -103,44 +104,6 @@ impl Judgement {
     }
 }
 
-/// What is summed over elements.
-#[derive(Clone, Copy, Default)]
-struct Sums {
-    elements: usize,
-    /// Output times answer.
-    cross: f64,
-    /// Answer squared.
-    square: f64,
-    /// (Answer times bound) squared.
-    weighted_bounds: f64,
-    /// Error squared.
-    error: f64,
-    /// Error of the rounded answer squared.
-    rounding: f64,
-    /// Accumulation term squared.
-    accumulation: f64,
-}
-
-impl Sums {
-    fn add(&mut self, other: &Sums) {
-        self.elements += other.elements;
-        self.cross += other.cross;
-        self.square += other.square;
-        self.weighted_bounds += other.weighted_bounds;
-        self.error += other.error;
-        self.rounding += other.rounding;
-        self.accumulation += other.accumulation;
-    }
-}
-
-/// The worst element of a row.
-#[derive(Clone, Copy, Default)]
-struct Worst {
-    ratio: f64,
-    row: usize,
-    place: usize,
-}
-
 /// Judges an output against a reference.
 ///
 /// `out` is the whole output, `[rows][n]`, whichever columns the reference holds; `offsets` holds the first row of each
@@ -162,26 +125,26 @@ pub fn judge(out: &[bf16], reference: &Reference, offsets: &[u32], accumulation:
             reference.rows()
         ));
     }
-    if let Some(at) = out.par_iter().position_first(|value| !value.is_finite()) {
+    if let Some(at) = first_not_finite(out) {
         return not_finite(out, at, n, offsets);
     }
 
     let bound = Bound::new(shape, accumulation);
-    let rows: Vec<(Sums, Worst)> = (0..reference.rows())
+    let rows: Vec<Sums> = (0..reference.rows())
         .into_par_iter()
-        .with_min_len(1 + 4096 / reference.width().max(1))
-        .map(|row| compare_row(row, &out[row * n..][..n], reference, offsets, bound))
+        .with_min_len(1 + 4096 / reference.width())
+        .map(|row| sum_row(row, &out[row * n..][..n], reference, offsets, bound))
         .collect();
 
     let mut judgement = Judgement { elements: (rows.len() * reference.width()) as u64, ..Judgement::empty() };
-    let worst = rows.iter().fold(Worst::default(), |w, (_, r)| if r.ratio > w.ratio { *r } else { w });
-    judgement.max_error_over_bound = worst.ratio;
-    if worst.ratio > 1.0 {
+    let worst = (0..rows.len()).fold(0, |worst, row| if rows[row].ratio > rows[worst].ratio { row } else { worst });
+    judgement.max_error_over_bound = rows.get(worst).map_or(0.0, |row| row.ratio);
+    if judgement.max_error_over_bound > 1.0 {
         judgement.failure = Some(wrong_element(out, worst, reference, offsets, bound));
     }
     for pool in pools(&rows, offsets) {
         let slope = pool.sums.slope(bound);
-        let frobenius = pool.sums.frobenius();
+        let frobenius = pool.sums.frobenius(bound);
         judgement.max_slope_over_limit = judgement.max_slope_over_limit.max(slope.ratio());
         judgement.max_frobenius_over_limit = judgement.max_frobenius_over_limit.max(frobenius.ratio());
         let failure = if slope.ratio() > 1.0 {
@@ -207,31 +170,26 @@ pub fn judge(out: &[bf16], reference: &Reference, offsets: &[u32], accumulation:
     judgement
 }
 
-fn compare_row(row: usize, out: &[bf16], reference: &Reference, offsets: &[u32], bound: Bound) -> (Sums, Worst) {
-    let width = reference.width();
-    let values = &reference.values()[row * width..][..width];
-    let abs_sums = &reference.abs_sums()[row * width..][..width];
-    let expert = expert_of(offsets, row);
-    let mut sums = Sums { elements: width, ..Sums::default() };
-    let mut worst = Worst { row, ..Worst::default() };
-    for (place, (&value, &abs_sum)) in values.iter().zip(abs_sums).enumerate() {
-        let got = out[reference.columns().column(expert, place)].to_f64();
-        let limit = bound.of(value, f64::from(abs_sum));
-        let error = got - value;
-        let rounding = nearest_bf16(value) - value;
-        let accumulation = bound.accumulation(f64::from(abs_sum));
-        sums.cross += got * value;
-        sums.square += value * value;
-        sums.weighted_bounds += (value * limit) * (value * limit);
-        sums.error += error * error;
-        sums.rounding += rounding * rounding;
-        sums.accumulation += accumulation * accumulation;
-        let ratio = error.abs() / limit;
-        if ratio > worst.ratio {
-            (worst.ratio, worst.place) = (ratio, place);
+/// Where the first output stands that is NaN or infinite.
+fn first_not_finite(out: &[bf16]) -> Option<usize> {
+    const CHUNK: usize = 1 << 14;
+    let infinite = |value: &bf16| value.to_bits() & 0x7F80 == 0x7F80;
+    // Without a way out of the inner loop it runs over many elements at once.
+    let any = |chunk: &[bf16]| chunk.iter().fold(false, |any, value| any | infinite(value));
+    let chunk = out.par_chunks(CHUNK).position_first(any)? * CHUNK;
+    out[chunk..].iter().position(infinite).map(|at| chunk + at)
+}
+
+fn sum_row(row: usize, out: &[bf16], reference: &Reference, offsets: &[u32], bound: Bound) -> Sums {
+    let (values, abs_sums) = reference.row(row);
+    match reference.columns() {
+        Columns::All => compare_row(out, values, abs_sums, bound),
+        Columns::Sampled(sampled) => {
+            let columns = sampled.of(expert_of(offsets, row));
+            let out: Vec<bf16> = columns.iter().map(|&column| out[column as usize]).collect();
+            compare_row(&out, values, abs_sums, bound)
         }
     }
-    (sums, worst)
 }
 
 /// Something that was found, and what is allowed.
@@ -255,10 +213,10 @@ impl Sums {
         Check { found, limit: (HOEFFDING * self.weighted_bounds).sqrt() / self.square + bound.drift() }
     }
 
-    fn frobenius(&self) -> Check {
-        let share = if self.elements < MANY { 2.0 } else { 1.0 };
+    fn frobenius(&self, bound: Bound) -> Check {
+        let share = if self.elements < MANY { 1.0 } else { bound.rms_share() };
         let flushed = SMALLEST_NORMAL * (self.elements as f64).sqrt();
-        let limit = self.rounding.sqrt() + share * self.accumulation.sqrt() + flushed;
+        let limit = self.rounding.sqrt() + 2.0 * share * self.accumulation.sqrt() + flushed;
         Check { found: self.error.sqrt(), limit }
     }
 }
@@ -279,7 +237,7 @@ impl Pool {
     }
 }
 
-fn pools(rows: &[(Sums, Worst)], offsets: &[u32]) -> Vec<Pool> {
+fn pools(rows: &[Sums], offsets: &[u32]) -> Vec<Pool> {
     let mut pools: Vec<Pool> = Vec::new();
     for (expert, pair) in offsets.windows(2).enumerate() {
         let rows = &rows[pair[0] as usize..pair[1] as usize];
@@ -287,7 +245,7 @@ fn pools(rows: &[(Sums, Worst)], offsets: &[u32]) -> Vec<Pool> {
             continue;
         }
         let mut sums = Sums::default();
-        rows.iter().for_each(|(row, _)| sums.add(row));
+        rows.iter().for_each(|row| sums.add(row));
         match pools.last_mut() {
             Some(last) if last.sums.elements < POOL => {
                 last.experts.push(expert);
@@ -337,16 +295,25 @@ fn not_finite(out: &[bf16], at: usize, n: usize, offsets: &[u32]) -> Judgement {
     }
 }
 
-fn wrong_element(out: &[bf16], worst: Worst, reference: &Reference, offsets: &[u32], bound: Bound) -> String {
-    let column = reference.columns().column(expert_of(offsets, worst.row), worst.place);
-    let at = worst.row * reference.width() + worst.place;
-    let (want, abs_sum) = (reference.values()[at], f64::from(reference.abs_sums()[at]));
+fn wrong_element(out: &[bf16], row: usize, reference: &Reference, offsets: &[u32], bound: Bound) -> String {
+    let (values, abs_sums) = reference.row(row);
+    let expert = expert_of(offsets, row);
+    let n = reference.shape().n as usize;
+    let element = |at: usize| {
+        let column = reference.columns().column(expert, at);
+        (column, out[row * n + column], values[at], abs_sums[at])
+    };
+    let ratio = |at: usize| {
+        let (_, got, want, abs_sum) = element(at);
+        Sums::of(got, want, abs_sum, bound).ratio
+    };
+    let worst = (0..values.len()).fold(0, |worst, at| if ratio(at) > ratio(worst) { at } else { worst });
+    let (column, got, want, abs_sum) = element(worst);
     format!(
-        "{}: got {}, want {want:.6e}, off by {:.2} times the bound {:.3e} (half an ulp is {:.3e})",
-        place(offsets, worst.row, column),
-        out[worst.row * reference.shape().n as usize + column],
-        worst.ratio,
-        bound.of(want, abs_sum),
+        "{}: got {got}, want {want:.6e}, off by {:.2} times the bound {:.3e} (half an ulp is {:.3e})",
+        place(offsets, row, column),
+        ratio(worst),
+        bound.of(want, f64::from(abs_sum)),
         half_ulp(want.abs())
     )
 }

@@ -3,6 +3,7 @@
 pub mod bound;
 pub mod cases;
 mod columns;
+mod compare_simd;
 pub mod cpu;
 mod decode;
 mod dots_simd;

@@ -1,5 +1,7 @@
 //! The answer to compare with: exact operands, products summed in f64.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::operands::{Activations, Weights};
@@ -81,12 +83,15 @@ pub enum ReferenceError {
 }
 
 /// The f32 sums of magnitudes are raised by this factor, so that they never fall short of the true ones: each is made of
-/// operands rounded to f32 (2 * 2^-24) and of at most 34 f32 additions before the sum goes on in f64 (34 * 2^-24), and
+/// operands rounded to f32 (2 * 2^-24) and of at most 20 f32 additions before the sum goes on in f64 (20 * 2^-24), and
 /// is stored as f32 (2^-24).
-const ABS_SUM_MARGIN: f64 = 1.0 + 40.0 / (1u32 << 24) as f64;
+const ABS_SUM_MARGIN: f64 = 1.0 + 24.0 / (1u32 << 24) as f64;
 
-/// Output columns whose weights are decoded together.
-const PANEL: usize = 32;
+/// Bytes of decoded weights that are multiplied at a time: they share L2 with the activations.
+const PANEL_BYTES: usize = 512 << 10;
+
+/// Panels that one thread takes at a time.
+const STRIPE: usize = 8;
 
 impl Reference {
     /// Computes every output column.
@@ -155,7 +160,8 @@ impl Reference {
         let k = shape.k as usize;
         groups.into_par_iter().for_each(|group| {
             let (expert, first) = (group.expert, group.first);
-            let activations = Lines::decode(group.count, k, |r, line| activation(first + r, expert, line));
+            let mut activations = Lines::new(group.count, k);
+            activations.decode(group.count, |r, line| activation(first + r, expert, line));
             let weight = |place: usize, line: &mut [f64]| weight(expert, columns.column(expert, place), line);
             group.compute(k, width, &activations, weight);
         });
@@ -185,10 +191,14 @@ impl Reference {
         }
         // The largest bf16 is (2 - 2^-7) * 2^127; from half an ulp above it, rounding gives infinity.
         const LIMIT: f64 = (2.0 - 1.0 / 256.0) * (1u128 << 127) as f64;
-        let fits = |(value, sum): (&f64, &f32)| value.abs() < LIMIT && sum.is_finite();
-        if let Some(at) = values.par_iter().zip(&abs_sums).position_first(|pair| !fits(pair)) {
-            let (row, place) = (at / width, at % width);
-            return Err(ReferenceError::NotRepresentable { row, place, value: format!("{:e}", values[at]) });
+        let fits = |at: usize| values[at].abs() < LIMIT && abs_sums[at].is_finite();
+        let unfit = (0..rows).into_par_iter().find_map_first(|row| {
+            let all = (row * width..(row + 1) * width).fold(true, |all, at| all & fits(at));
+            if all { None } else { (0..width).find(|place| !fits(row * width + place)).map(|place| (row, place)) }
+        });
+        if let Some((row, place)) = unfit {
+            let value = format!("{:e}", values[row * width + place]);
+            return Err(ReferenceError::NotRepresentable { row, place, value });
         }
         Ok(Reference { shape, rows, columns, values, abs_sums })
     }
@@ -234,12 +244,18 @@ impl Reference {
         self.columns.per_expert(self.shape.n as usize)
     }
 
+    /// Answers and sums of magnitudes of one row, on the held columns.
+    pub(super) fn row(&self, row: usize) -> (&[f64], &[f32]) {
+        let width = self.width();
+        (&self.values[row * width..][..width], &self.abs_sums[row * width..][..width])
+    }
+
     /// The answer, `[rows][held columns]`.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// Sums of |a * b| over k, never less than the true ones and at most 5 millionths more, `[rows][held columns]`.
+    /// Sums of |a * b| over k, never less than the true ones and at most 3 millionths more, `[rows][held columns]`.
     pub fn abs_sums(&self) -> &[f32] {
         &self.abs_sums
     }
@@ -257,62 +273,93 @@ struct Group<'a> {
 impl Group<'_> {
     /// `weight(place, line)` fills the weights of one held column.
     fn compute(self, k: usize, width: usize, rows: &Lines, weight: impl Fn(usize, &mut [f64]) + Sync) {
-        let starts: Vec<usize> = (0..width).step_by(PANEL).collect();
-        let blocks: Vec<_> = starts
-            .into_par_iter()
-            .map(|start| {
-                let count = PANEL.min(width - start);
-                let padded = count.next_multiple_of(COLUMNS);
-                let panel = Lines::decode(padded, k, |c, line| {
-                    if c < count {
-                        weight(start + c, line);
-                    }
-                });
-                (start, count, padded, rows.multiply(&panel))
-            })
-            .collect();
-        for (start, count, padded, (values, abs_sums)) in blocks {
+        let panel = (PANEL_BYTES / (k * (size_of::<f64>() + size_of::<f32>()))).clamp(COLUMNS, 64);
+        let panel = panel.next_multiple_of(COLUMNS);
+        let starts: Vec<usize> = (0..width).step_by(STRIPE * panel).collect();
+        let stripe = |start| self.stripe(rows, start..width.min(start + STRIPE * panel), panel, &weight);
+        let stripes: Vec<_> = starts.into_par_iter().map(stripe).collect();
+        for block in stripes.into_iter().flatten() {
             for r in 0..self.count {
-                let (from, to) = (r * padded, r * width + start);
-                self.values[to..to + count].copy_from_slice(&values[from..from + count]);
-                for (out, sum) in self.abs_sums[to..to + count].iter_mut().zip(&abs_sums[from..from + count]) {
+                let (from, to) = (r * block.padded, r * width + block.start);
+                let (from, to) = (from..from + block.count, to..to + block.count);
+                self.values[to.clone()].copy_from_slice(&block.values[from.clone()]);
+                for (out, sum) in self.abs_sums[to].iter_mut().zip(&block.abs_sums[from]) {
                     *out = (sum * ABS_SUM_MARGIN) as f32;
                 }
             }
         }
     }
+
+    /// The answer on some held columns, `panel` of them at a time.
+    fn stripe(
+        &self,
+        rows: &Lines,
+        columns: Range<usize>,
+        panel: usize,
+        weight: impl Fn(usize, &mut [f64]),
+    ) -> Vec<Block> {
+        let mut lines = Lines::new(panel.min(columns.len().next_multiple_of(COLUMNS)), rows.k);
+        columns
+            .clone()
+            .step_by(panel)
+            .map(|start| {
+                let count = panel.min(columns.end - start);
+                let padded = count.next_multiple_of(COLUMNS);
+                lines.decode(count, |c, line| weight(start + c, line));
+                let (values, abs_sums) = rows.multiply(&lines, padded);
+                Block { start, count, padded, values, abs_sums }
+            })
+            .collect()
+    }
+}
+
+/// The answer of the rows of one expert on neighbouring held columns.
+struct Block {
+    start: usize,
+    count: usize,
+    /// `count` as a multiple of [`COLUMNS`].
+    padded: usize,
+    /// `[rows][padded]`
+    values: Vec<f64>,
+    /// `[rows][padded]`
+    abs_sums: Vec<f64>,
 }
 
 /// Decoded lines of operands, and their magnitudes, padded as [`super::dots_simd`] wants them.
 struct Lines {
+    k: usize,
     stride: usize,
-    lines: usize,
     values: Vec<f64>,
     magnitudes: Vec<f32>,
 }
 
 impl Lines {
-    fn decode(lines: usize, k: usize, decode: impl Fn(usize, &mut [f64])) -> Self {
+    fn new(lines: usize, k: usize) -> Self {
         let stride = k.next_multiple_of(LANES);
-        let mut values = vec![0.0; lines * stride];
-        let mut magnitudes = vec![0.0; lines * stride];
-        let both = values.chunks_exact_mut(stride).zip(magnitudes.chunks_exact_mut(stride));
-        for (at, (values, magnitudes)) in both.enumerate() {
-            decode(at, &mut values[..k]);
+        Lines { k, stride, values: vec![0.0; lines * stride], magnitudes: vec![0.0; lines * stride] }
+    }
+
+    /// Fills the first `count` lines.
+    fn decode(&mut self, count: usize, decode: impl Fn(usize, &mut [f64])) {
+        let stride = self.stride;
+        let both = self.values.chunks_exact_mut(stride).zip(self.magnitudes.chunks_exact_mut(stride));
+        for (at, (values, magnitudes)) in both.take(count).enumerate() {
+            decode(at, &mut values[..self.k]);
             for (magnitude, value) in magnitudes.iter_mut().zip(values) {
                 *magnitude = value.abs() as f32;
             }
         }
-        Lines { stride, lines, values, magnitudes }
     }
 
-    /// `[lines][other lines]`: the dot products, and those of the magnitudes.
-    fn multiply(&self, other: &Lines) -> (Vec<f64>, Vec<f64>) {
-        let fill = || vec![0.0; self.lines * other.lines];
+    /// `[lines][other lines]`, of the first `others` lines of the other: the dot products, and those of the magnitudes.
+    fn multiply(&self, other: &Lines, others: usize) -> (Vec<f64>, Vec<f64>) {
+        let (stride, lines) = (self.stride, self.values.len() / self.stride);
+        let fill = || vec![0.0; lines * others];
         let (mut values, mut sums) = (fill(), fill());
-        let stride = self.stride;
-        multiply_f64(Product { a: &self.values, b: &other.values, stride, out: &mut values });
-        multiply_f32(Product { a: &self.magnitudes, b: &other.magnitudes, stride, out: &mut sums });
+        let b = &other.values[..others * stride];
+        multiply_f64(Product { a: &self.values, b, stride, out: &mut values });
+        let b = &other.magnitudes[..others * stride];
+        multiply_f32(Product { a: &self.magnitudes, b, stride, out: &mut sums });
         (values, sums)
     }
 }
