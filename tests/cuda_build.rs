@@ -354,7 +354,7 @@ if grep -q 'TILE_M 13' "$source"; then
   exit 1
 fi
 cp "$source" "$out"
-cp "$source" "$keep/unit.compute_90a.cubin"
+cp "$source" "$keep/$(basename "$source" .cu).cubin"
 echo "ptxas info    : Compiling entry function 'k' for 'sm_90a'"
 echo "ptxas info    : Used 90 registers, used 1 barriers, 1024 bytes smem"
 "#,
