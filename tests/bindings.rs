@@ -32,7 +32,7 @@ fn bindings_name_everything_in_the_header() {
                 .map(|n| n.split('[').next().unwrap_or(n)),
         };
         let name = name.expect("a declaration has a name");
-        assert!(bindings.contains(&format!("pub {name}: ")), "field {name} of csrc/abi.h");
+        assert!(bindings.contains(&format!("pub {name}:")), "field {name} of csrc/abi.h");
     }
 }
 

@@ -93,3 +93,32 @@ fn the_program_knows_how_it_was_built() {
         assert!(unit.reason.contains("build"), "{}: {}", unit.plan.id, unit.reason);
     }
 }
+
+#[test]
+fn shapes_are_judged_on_the_host() {
+    use moebius::device::abi;
+    let text = |message: &abi::moebius_message| {
+        let bytes = message.text.iter().take_while(|&&c| c != 0).map(|&c| c as u8).collect();
+        String::from_utf8(bytes).expect("plain text")
+    };
+    for unit in built() {
+        let c = unit.unit();
+        let mut message = abi::moebius_message { text: [0; 256] };
+        let judge = c.supports.expect("every unit judges shapes");
+        let shape = abi::moebius_shape { experts: 256, n: 4096, k: 8192, rows: 64, sm_count: 132, act_globals: 1 };
+        // SAFETY: both pointers are to live values of the types of the C interface, for the time of the call.
+        let code = unsafe { judge(&shape, &mut message) };
+        assert_eq!(code as u32, abi::MOEBIUS_OK, "{}: {}", unit.plan.id, text(&message));
+        let mut sizes = abi::moebius_sizes::default();
+        // SAFETY: as above.
+        let code = unsafe { c.sizes.expect("every unit knows its sizes")(&shape, &mut sizes, &mut message) };
+        assert_eq!(code as u32, abi::MOEBIUS_OK, "{}: {}", unit.plan.id, text(&message));
+        assert!(sizes.workspace < 1 << 30, "{}: a workspace of {} bytes", unit.plan.id, sizes.workspace);
+        // No scheme can cut an odd k into 16-byte reads.
+        let odd = abi::moebius_shape { k: 8191, ..shape };
+        // SAFETY: as above.
+        let code = unsafe { judge(&odd, &mut message) };
+        assert_eq!(code as u32, abi::MOEBIUS_UNSUPPORTED, "{}", unit.plan.id);
+        assert!(text(&message).contains("8191"), "{}: {}", unit.plan.id, text(&message));
+    }
+}
