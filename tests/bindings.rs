@@ -20,9 +20,8 @@ fn bindings_name_everything_in_the_header() {
     }
     assert!(constants >= 13, "{constants} constants");
     // Fields: the last word before `;` of a declaration, or the name in `(*name)(`.
-    let code =
-        header.lines().filter(|l| l.starts_with("  ") && l.contains(';')).map(|l| l.split("/*").next().unwrap_or(l));
-    for declaration in code {
+    let code = header.lines().filter(|l| l.starts_with("  ")).map(|l| l.split("/*").next().unwrap_or(l));
+    for declaration in code.filter(|l| l.contains(';') && !l.trim().starts_with('*')) {
         let name = match declaration.split_once("(*") {
             Some((_, rest)) => rest.split(')').next(),
             None => declaration
