@@ -106,9 +106,7 @@ impl Compiler<'_> {
     pub fn key(&self, unit: &Unit, targets: &[Target]) -> Result<String, String> {
         let mut text = format!("{CACHE_FORMAT}\n{}\n{}\n", self.toolkit.full_version, self.host_compiler);
         text += &format!("{FLAGS:?} {targets:?}\n");
-        if !unit.needs.is_empty() {
-            text += &self.headers.identity;
-        }
+        text += &self.headers.identity(&unit.needs);
         text += &unit.source(&self.source_version(unit));
         for (name, content) in self.own_headers(&unit.template)? {
             text += &format!("== {name}\n{content}");

@@ -199,7 +199,9 @@ fn a_checkout_wins_and_its_content_is_its_identity() {
     assert_eq!(before.cutlass.as_deref(), Some("4.6.1"));
     std::fs::write(include.join("gemm.h"), "// new").unwrap();
     let after = headers::find(&settings, &[headers::Need::Cutlass], &real_pins()).unwrap();
-    assert_ne!(before.identity, after.identity);
+    let needs = [headers::Need::Cutlass];
+    assert_ne!(before.identity(&needs), after.identity(&needs));
+    assert_eq!(before.identity(&[]), "", "a kernel without needs does not depend on the sets");
 }
 
 #[test]
