@@ -106,9 +106,7 @@ impl Compiler<'_> {
     pub fn key(&self, unit: &Unit, targets: &[Target]) -> Result<String, String> {
         let mut text = format!("{CACHE_FORMAT}\n{}\n{}\n", self.toolkit.full_version, self.host_compiler);
         text += &format!("{FLAGS:?} {targets:?}\n");
-        if !unit.needs.is_empty() {
-            text += &self.headers.identity;
-        }
+        text += &self.headers.identity(&unit.needs);
         text += &unit.source(&self.source_version(unit));
         for (name, content) in self.own_headers(&unit.template)? {
             text += &format!("== {name}\n{content}");
@@ -203,7 +201,8 @@ impl Compiler<'_> {
         let usage = sass::usage(&log);
         let mut images = Vec::new();
         for target in targets {
-            let cubin = kept(folder, target, "cubin").ok_or_else(|| stopped("nvcc kept no cubin", &target.as_str()))?;
+            let cubin = kept(folder, &unit.symbol(), target, "cubin")
+                .ok_or_else(|| stopped("nvcc kept no cubin", &target.as_str()))?;
             let bytes = std::fs::read(&cubin).map_err(|e| stopped("its cubin cannot be read", &e))?;
             let used = usage.get(target.as_str()).copied().unwrap_or_default();
             let matrix_instructions = match self.toolkit.nvdisasm() {
@@ -225,7 +224,7 @@ impl Compiler<'_> {
                 debug_code: sass::has_debug_code(&bytes),
             });
             keep(folder, &cubin, &format!("{}.cubin", target.as_str()));
-            if let Some(ptx) = kept(folder, target, "ptx") {
+            if let Some(ptx) = kept(folder, &unit.symbol(), target, "ptx") {
                 keep(folder, &ptx, &format!("{}.ptx", target.as_str()));
             }
         }
@@ -234,14 +233,13 @@ impl Compiler<'_> {
     }
 }
 
-/// The intermediate file of `nvcc --keep` for a target.
-fn kept(folder: &Path, target: &Target, kind: &str) -> Option<PathBuf> {
-    let names = [format!("compute_{}.{kind}", target.as_str()), format!("sm_{}.{kind}", target.as_str())];
-    let entries = std::fs::read_dir(folder).ok()?.filter_map(Result::ok).map(|e| e.path());
-    let matches = |path: &PathBuf| {
-        path.file_name().is_some_and(|f| names.iter().any(|n| f.to_string_lossy().ends_with(n.as_str())))
-    };
-    entries.filter(matches).max()
+/// The intermediate file of `nvcc --keep` for a target, which is in its name only when there are several.
+fn kept(folder: &Path, symbol: &str, target: &Target, kind: &str) -> Option<PathBuf> {
+    let target = target.as_str();
+    [format!("{symbol}.{kind}"), format!("{symbol}.compute_{target}.{kind}"), format!("{symbol}.sm_{target}.{kind}")]
+        .into_iter()
+        .map(|name| folder.join(name))
+        .find(|path| path.is_file())
 }
 
 /// Keeps an intermediate file under a plain name; the unit is whole without it.

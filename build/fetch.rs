@@ -34,8 +34,8 @@ for wheel in os.listdir(wheels):
 /// One sentence: offline, no Python or pip, a hash that does not match, no space, or what pip said last.
 pub fn set(set: &Set, what: &str, remedy: &str, settings: &Settings) -> Result<PathBuf, String> {
     let folder = settings.cache_dir.join("fetched");
-    let wanted =
-        folder.join(format!("{}-{}", what.replace(' ', "-"), &super::sha256(format!("{set:?}").as_bytes())[..12]));
+    let name = what.split(" (").next().unwrap_or(what).replace(' ', "-");
+    let wanted = folder.join(format!("{name}-{}", &super::sha256(format!("{set:?}").as_bytes())[..12]));
     if wanted.is_dir() {
         return Ok(wanted);
     }
@@ -43,7 +43,7 @@ pub fn set(set: &Set, what: &str, remedy: &str, settings: &Settings) -> Result<P
         return Err(format!("{what} is not on this machine and the build is offline: {remedy}"));
     }
     super::progress(&format!("fetching {what}"));
-    let scratch = folder.join(format!("partial-{}-{}", what.replace(' ', "-"), std::process::id()));
+    let scratch = folder.join(format!("partial-{name}-{}", std::process::id()));
     let result = fetch_into(set, what, remedy, settings, &scratch).and_then(|unpacked| {
         match std::fs::rename(&unpacked, &wanted) {
             Ok(()) => Ok(wanted.clone()),

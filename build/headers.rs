@@ -15,8 +15,8 @@ pub struct Headers {
     pub cutlass: Option<String>,
     /// Version of FlashInfer.
     pub flashinfer: Option<String>,
-    /// Tells one content of the folders from another.
-    pub identity: String,
+    /// Tells one content of a set from another.
+    identities: Vec<(Need, String)>,
 }
 
 /// A header set that a family names.
@@ -61,17 +61,18 @@ pub fn find(settings: &Settings, needs: &[Need], pins: &Pins) -> Result<Headers,
                 root.display()
             ),
         })?;
-        headers.identity += &match from_pin {
+        let identity = match from_pin {
             true => format!("pinned CUTLASS {version} {:?}\n", pins.flashinfer),
             false => format!("CUTLASS {version} {}\n", digest(&include)?),
         };
+        headers.identities.push((Need::Cutlass, identity));
         headers.cutlass = Some(version);
         headers.folders.push(include);
         headers.folders.push(root.join("tools/util/include"));
     }
     if needs.contains(&Need::Flashinfer) {
         let root = fetch_flashinfer()?;
-        headers.identity += &format!("pinned FlashInfer {:?}\n", pins.flashinfer);
+        headers.identities.push((Need::Flashinfer, format!("pinned FlashInfer {:?}\n", pins.flashinfer)));
         headers.flashinfer = Some(pins.flashinfer.version.clone());
         headers.folders.push(root.join("include"));
         headers.folders.push(root.join("csrc"));
@@ -82,11 +83,18 @@ pub fn find(settings: &Settings, needs: &[Need], pins: &Pins) -> Result<Headers,
         let what = format!("cuRAND headers {}", pins.curand.version);
         let root =
             super::fetch::set(&pins.curand, &what, "set MOEBIUS_ARCHS=none to build the CPU kernels alone", settings)?;
-        headers.identity += &format!("pinned cuRAND {:?}\n", pins.curand);
+        headers.identities.push((Need::Curand, format!("pinned cuRAND {:?}\n", pins.curand)));
         headers.folders.push(root.join("include"));
     }
     headers.folders.retain(|folder| folder.is_dir());
     Ok(headers)
+}
+
+impl Headers {
+    /// Tells one content of the sets that `needs` names from another.
+    pub fn identity(&self, needs: &[Need]) -> String {
+        self.identities.iter().filter(|(need, _)| needs.contains(need)).map(|(_, identity)| identity.as_str()).collect()
+    }
 }
 
 /// `4.5.0` from the macros of version.h.

@@ -52,7 +52,10 @@ pub fn run(root: &Path, out_dir: &Path, settings: &Settings) -> Result<Outcome, 
     let units = manifest::parse(&read(&root.join("kernels.toml"))?)?;
     let driver = driver::probe();
     let (archs, why_none) = match &settings.archs {
-        Some(list) => (archs::parse(list)?, "built with MOEBIUS_ARCHS=none: name the GPU architecture there"),
+        Some(list) => (
+            archs::parse(list)?,
+            "built with MOEBIUS_ARCHS=none: name GPU architectures there, such as 90a,120a, and build again",
+        ),
         None => {
             let capabilities = driver.iter().flat_map(|d| &d.capabilities);
             let mut archs: Vec<Arch> =

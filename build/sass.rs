@@ -72,7 +72,8 @@ pub fn matrix_instructions(nvdisasm: &Path, cubin: &Path) -> Result<BTreeMap<Str
 pub fn count_matrix_instructions(sass: &str) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     for word in sass.lines().filter(|l| l.contains("MMA")).flat_map(str::split_whitespace) {
-        let mnemonic = word.split('.').next().unwrap_or_default();
+        // Every matrix instruction has modifiers.
+        let Some((mnemonic, _)) = word.split_once('.') else { continue };
         if mnemonic.ends_with("MMA") && mnemonic.bytes().all(|b| b.is_ascii_uppercase()) {
             *counts.entry(mnemonic.to_owned()).or_insert(0) += 1;
         }

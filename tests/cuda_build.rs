@@ -199,7 +199,9 @@ fn a_checkout_wins_and_its_content_is_its_identity() {
     assert_eq!(before.cutlass.as_deref(), Some("4.6.1"));
     std::fs::write(include.join("gemm.h"), "// new").unwrap();
     let after = headers::find(&settings, &[headers::Need::Cutlass], &real_pins()).unwrap();
-    assert_ne!(before.identity, after.identity);
+    let needs = [headers::Need::Cutlass];
+    assert_ne!(before.identity(&needs), after.identity(&needs));
+    assert_eq!(before.identity(&[]), "", "a kernel without needs does not depend on the sets");
 }
 
 #[test]
@@ -354,7 +356,7 @@ if grep -q 'TILE_M 13' "$source"; then
   exit 1
 fi
 cp "$source" "$out"
-cp "$source" "$keep/unit.compute_90a.cubin"
+cp "$source" "$keep/$(basename "$source" .cu).cubin"
 echo "ptxas info    : Compiling entry function 'k' for 'sm_90a'"
 echo "ptxas info    : Used 90 registers, used 1 barriers, 1024 bytes smem"
 "#,

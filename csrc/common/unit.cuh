@@ -52,6 +52,8 @@ inline int32_t check(cudaError_t status, const char *call, moebius_message *mess
   if (status == cudaSuccess) {
     return MOEBIUS_OK;
   }
+  // The runtime remembers its last error: forget it, or the next kernel is blamed.
+  (void)cudaGetLastError();
   return failed(message, "%s said %s: %s", call, cudaGetErrorName(status), cudaGetErrorString(status));
 }
 
