@@ -24,7 +24,7 @@ fn read(path: &Path) -> Result<Results, CliError> {
 
 fn compared(baseline: &Path, candidate: &Path, force: bool) -> Result<Comparison, CliError> {
     let options = CompareOptions { allow_differences: force, between_runs: None };
-    compare_files(&read(baseline)?, &read(candidate)?, options)
+    compare_files(&read(baseline)?, &read(candidate)?, &options)
         .map_err(|reason| CliError::input(format!("{reason}; --force compares all the same")))
 }
 
