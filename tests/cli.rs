@@ -186,7 +186,7 @@ fn model_configs_are_refused_with_file_and_field() {
         (with("6144", "1e300"), "hidden_size"),
         (with("6144", "99999999999999999999999"), "hidden_size"),
         (with("6144", "\"wide\""), "hidden_size"),
-        (with("6144", "[6144]"), "hidden_size"),
+        (with("6144", "{}"), "hidden_size"),
         (with(": 8,", ": 800,"), "num_experts_per_tok"),
         (with("256", "4000000000"), "n_routed_experts"),
     ];
