@@ -1,4 +1,9 @@
-//! Whether an answer is right: the reference, the bound on its error, and the judge.
+//! Whether an answer is right.
+//!
+//! [`Reference`] is the exact answer of one case and scheme; it serves every kernel, on whichever device. [`bound`] says
+//! how far an honest output may be from it, [`judge`] holds an output against it, [`guard`] finds what was not written or
+//! written outside. [`cpu`] does all of it for a kernel on the processor, [`cases`] are the cases where kernels go wrong,
+//! and [`quantisation`] says what the formats of a scheme cost by themselves.
 
 pub mod bound;
 pub mod cases;
