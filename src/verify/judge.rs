@@ -24,8 +24,9 @@ use crate::record::{Extra, VerifyRecord};
 use super::bound::{Accumulation, Bound, SMALLEST_NORMAL, half_ulp};
 use super::columns::Columns;
 use super::compare_simd::{Sums, compare_row};
+use super::fit::check_offsets;
 use super::guard::POISON;
-use super::reference::{Reference, check_offsets};
+use super::reference::Reference;
 
 /// Fewest elements of a pool of experts, unless there are fewer in all. 64 give the slope a limit of about 0.3%, and hold
 /// accumulation errors to their root mean square.
