@@ -1,0 +1,13 @@
+document.addEventListener("change", event => {
+  const series = event.target.dataset.toggle;
+  if (series === undefined) return;
+  for (const mark of event.target.closest(".scheme").querySelectorAll(`.charts [data-k="${series}"]`)) {
+    mark.classList.toggle("off", !event.target.checked);
+  }
+});
+let opened = [];
+addEventListener("beforeprint", () => {
+  opened = [...document.querySelectorAll("details:not([open])")];
+  opened.forEach(details => details.open = true);
+});
+addEventListener("afterprint", () => opened.forEach(details => details.open = false));
