@@ -153,7 +153,7 @@ pub(super) fn rest_word(status: Status) -> &'static str {
 }
 
 /// The id, or its family and configuration: architecture and scheme stand in the headings.
-fn id_text(id: &KernelId, whole: bool) -> String {
+pub(super) fn id_text(id: &KernelId, whole: bool) -> String {
     if whole { id.to_string() } else { format!("{}/{}", id.family(), id.configuration()) }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::table::table;
+use super::table::{Column, table};
 use crate::analyse::units;
 use crate::measure::median;
 use crate::record::{KernelRecord, Results};
@@ -23,11 +23,9 @@ pub(super) fn resources(results: &Results) -> String {
             names.push(name);
         }
     }
-    let headings: Vec<String> = ["kernel", "version", "may win", "machine code"]
-        .map(str::to_string)
-        .into_iter()
-        .chain(names.iter().map(|n| n.replace('_', " ")))
-        .collect();
+    let own: Vec<String> = names.iter().map(|name| name.replace('_', " ")).collect();
+    let known = ["kernel", "version", "may win", "machine code"].map(|name| (name, Column::Text));
+    let columns: Vec<_> = known.into_iter().chain(own.iter().map(|name| (name.as_str(), Column::Number))).collect();
     let lines = kernels.iter().map(|(id, kernel)| {
         let known = [
             (*id).to_string(),
@@ -38,12 +36,8 @@ pub(super) fn resources(results: &Results) -> String {
         let own = names.iter().map(|name| kernel.extra.get(*name).and_then(scalar).unwrap_or_else(|| "-".to_string()));
         known.into_iter().chain(own).collect()
     });
-    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-    let right: Vec<usize> = (4..headings.len()).collect();
-    format!(
-        "<section id=\"resources\"><h2>Kernels</h2>{}</section>\n",
-        table("Kernels and their resources", &headings, &right, lines)
-    )
+    let table = table("Kernels and their resources", &columns, lines);
+    format!("<section id=\"resources\"><h2>Kernels</h2>{table}</section>\n")
 }
 
 /// Tool, host, device, ceilings, settings and the state of the device, as names and values.
@@ -73,7 +67,7 @@ pub(super) fn environment(results: &Results) -> String {
     }
     format!(
         "<section id=\"environment\"><h2>Environment</h2>{}</section>\n",
-        table("Environment", &["what", "value"], &[], lines.into_iter())
+        table("Environment", &[("what", Column::Text), ("value", Column::Text)], lines.into_iter())
     )
 }
 

@@ -5,9 +5,3 @@ document.addEventListener("change", event => {
     mark.classList.toggle("off", !event.target.checked);
   }
 });
-let opened = [];
-addEventListener("beforeprint", () => {
-  opened = [...document.querySelectorAll("details:not([open])")];
-  opened.forEach(details => details.open = true);
-});
-addEventListener("afterprint", () => opened.forEach(details => details.open = false));

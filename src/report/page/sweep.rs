@@ -1,11 +1,13 @@
 //! One sweep on the page: the winner strip, then for each scheme its winners, charts and rows.
 
 use super::escape;
-use super::table::table;
+use super::table::{Column, table};
 use crate::analyse::{Cell, SchemeSweep, Sweep, units};
 use crate::record::Results;
 use crate::report::plot::{Block, block, charts, inline_svg, strip, symbol};
-use crate::report::table::{limited_by, of_floor, rest_word, scheme_line, standing_text, time_text, winner_text};
+use crate::report::table::{
+    id_text, limited_by, of_floor, rest_word, scheme_line, standing_text, time_text, winner_text,
+};
 use crate::report::words::{case_words, condition_words, heading};
 
 /// A short title: model, parallelism, stage, routing, conditions.
@@ -80,16 +82,26 @@ fn winners(scheme: &SchemeSweep<'_>) -> String {
         vec![
             cell.batch.to_string(),
             experts(cell),
-            winner_text(cell, true),
+            winner_text(cell, false),
             best.map_or("-".to_string(), |b| pretty(&time_text(b))),
             best.map_or("-".to_string(), |b| of_floor(b.row)),
             best.map_or("-", |b| limited_by(b.row)).to_string(),
-            cell.next_best()
-                .map_or("-".to_string(), |next| format!("{} {}", units::percent_more(next.ratio), next.row.kernel.id)),
+            cell.next_best().map_or("-".to_string(), |next| {
+                format!("{} {}", units::percent_more(next.ratio), id_text(&next.row.kernel.id, false))
+            }),
         ]
     });
     let caption = format!("{}: the winner of each batch", scheme.scheme);
-    table(&caption, &["batch", "experts", "winner", "time", "of floor", "limited by", "next best"], &[0, 1, 4], lines)
+    let columns = [
+        ("batch", Column::Number),
+        ("experts", Column::MinorNumber),
+        ("winner", Column::Text),
+        ("time", Column::Text),
+        ("of floor", Column::Number),
+        ("limited by", Column::Minor),
+        ("next best", Column::Text),
+    ];
+    table(&caption, &columns, lines)
 }
 
 fn rows(scheme: &SchemeSweep<'_>) -> String {
@@ -118,12 +130,15 @@ fn rows(scheme: &SchemeSweep<'_>) -> String {
         })
     });
     let caption = format!("{}: every row", scheme.scheme);
-    let rows = table(
-        &caption,
-        &["batch", "kernel", "time", "of floor", "against best", "remarks"],
-        &[0, 3],
-        timed.chain(rest),
-    );
+    let columns = [
+        ("batch", Column::Number),
+        ("kernel", Column::Text),
+        ("time", Column::Text),
+        ("of floor", Column::Number),
+        ("against best", Column::Text),
+        ("remarks", Column::Text),
+    ];
+    let rows = table(&caption, &columns, timed.chain(rest));
     format!("<details><summary>{}</summary>{rows}</details>", escape(&caption))
 }
 

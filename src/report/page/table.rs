@@ -2,23 +2,44 @@
 
 use super::escape;
 
-/// A table with a caption for those who do not see it. Columns listed in `right` stand to the right.
-pub(super) fn table(
-    caption: &str,
-    headings: &[&str],
-    right: &[usize],
-    lines: impl Iterator<Item = Vec<String>>,
-) -> String {
-    let class = |column: usize| if right.contains(&column) { " class=\"r\"" } else { "" };
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Column {
+    /// Text, to the left.
+    Text,
+    /// Numbers, to the right.
+    Number,
+    /// Text that a phone does without.
+    Minor,
+    /// Numbers that a phone does without.
+    MinorNumber,
+}
+
+impl Column {
+    fn class(self) -> &'static str {
+        match self {
+            Column::Text => "",
+            Column::Number => " class=\"r\"",
+            Column::Minor => " class=\"x\"",
+            Column::MinorNumber => " class=\"r x\"",
+        }
+    }
+}
+
+/// A table with a caption for those who do not see it.
+pub(super) fn table(caption: &str, columns: &[(&str, Column)], lines: impl Iterator<Item = Vec<String>>) -> String {
     let mut out = format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table><caption>{0}</caption><thead><tr>",
         escape(caption)
     );
-    out.extend(headings.iter().enumerate().map(|(i, h)| format!("<th scope=\"col\"{}>{}</th>", class(i), escape(h))));
+    out.extend(
+        columns.iter().map(|(name, column)| format!("<th scope=\"col\"{}>{}</th>", column.class(), escape(name))),
+    );
     out.push_str("</tr></thead><tbody>");
     for line in lines {
         out.push_str("<tr>");
-        out.extend(line.iter().enumerate().map(|(i, text)| format!("<td{}>{}</td>", class(i), escape(text))));
+        let cells = line.iter().zip(columns);
+        out.extend(cells.map(|(text, (_, column))| format!("<td{}>{}</td>", column.class(), escape(text))));
         out.push_str("</tr>");
     }
     out + "</tbody></table></div>"

@@ -42,6 +42,11 @@ impl Axis {
         self.places.0 + (self.places.1 - self.places.0) * share.clamp(0.0, 1.0) as f32
     }
 
+    /// The largest number on the axis.
+    pub(super) fn end(&self) -> f64 {
+        self.to
+    }
+
     /// Round numbers on the axis: 1, 2 and 5 of each power of ten, fewer when there are many powers; fifths when
     /// linear.
     pub(super) fn ticks(&self) -> Vec<f64> {

@@ -150,12 +150,15 @@ fn floor_chart(block: &Block) -> Option<Scene> {
     }
     scene.text(((x_places().0 + x_places().1) / 2.0, SIZE.1 - 5.0), Anchor::Middle, Ink::Muted, "floor");
     let (least, most) = (floors.iter().copied().reduce(f64::min)?, floors.iter().copied().reduce(f64::max)?);
-    for (share, text) in [(1.0, "100 %"), (0.5, "50 %"), (0.25, "25 %")] {
-        // One floor only: a line needs two ends.
-        let line = [least / 1.02, most * 1.02].map(|floor| (x.place(floor), y.place(floor / share)));
-        let dash = if share == 1.0 { Dash::Solid } else { Dash::Short };
-        scene.line(line.to_vec(), if share == 1.0 { Ink::Floor } else { Ink::Muted }, 1.0, dash);
-        scene.text((line[0].0 + 4.0, line[0].1 - 4.0), Anchor::Start, Ink::Muted, text);
+    for share in [1.0, 0.5, 0.25] {
+        // From a little before the first floor to a little after the last, or to where the line leaves the chart.
+        let ends = [least / 1.02, (most * 1.02).min(y.end() * share)];
+        if ends[0] < ends[1] {
+            let [from, to] = ends.map(|floor| (x.place(floor), y.place(floor / share)));
+            let (ink, dash) = if share == 1.0 { (Ink::Floor, Dash::Solid) } else { (Ink::Muted, Dash::Short) };
+            scene.line(vec![from, to], ink, 1.0, dash);
+            scene.text((to.0 - 6.0, to.1 + 4.0), Anchor::End, Ink::Muted, format!("{:.0} %", share * 100.0));
+        }
     }
     draw_series(&mut scene, block, |p| Some((x.place(p.floor_ns?), y.place(p.ns), p.ci95_ns.map(|ns| y.place(ns)))));
     Some(scene)
