@@ -79,7 +79,7 @@ __global__ void pack_weight_scales(const uint8_t *scales, uint32_t *packed, uint
   packed[word_index(padded_row, word, words)] = row < n ? load_word(source, word, groups) : 0u;
 }
 
-// Canonical activation scales [rows][groups], sorted by expert -> planes. One thread a word of every row that a plane can have.
+// Canonical activation scales [rows][groups], sorted by expert -> planes. One thread a word of every padded row.
 __global__ void pack_activation_scales(const uint8_t *scales, const int32_t *offsets, uint32_t *packed,
                                        uint32_t experts, int64_t padded_rows, uint32_t groups, uint32_t words) {
   const int64_t index = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;

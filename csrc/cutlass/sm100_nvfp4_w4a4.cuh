@@ -1,5 +1,5 @@
-// NVFP4 weights and activations on sm_100 with tcgen05: one multiprocessor a tile (SMS = 1), or two that share one
-// (SMS = 2: 256-row tiles in clusters of 2x1). The product of an expert's two globals is the alpha of its problem: it multiplies the f32
+// NVFP4 weights and activations on sm_100 with tcgen05: one multiprocessor a tile (SMS = 1), or two that share one (SMS = 2:
+// 256-row tiles in clusters of 2x1). The product of an expert's two globals is the alpha of its problem: it multiplies the f32
 // accumulator once, before the rounding to bf16. Scales are packed into 128x4 planes.
 #pragma once
 
