@@ -126,6 +126,14 @@ fn a_cold_row_faster_than_memory_is_impossible_with_its_cause() {
     mark_impossible(&mut cached, &file.ceilings, &file.device);
     assert!(cached.reason.as_ref().unwrap().contains("still in the 50 MiB cache"), "{:?}", cached.reason);
 
+    // Without a plan, as in somebody else's table: what the cache could hold is the likely cause.
+    for (batch, ns, words) in [(1, 3000.0, "which they fit"), (8, 20_000.0, "a part of the weights was still in")] {
+        let mut unplanned = timed(batch, ns);
+        unplanned.conditions.plan = None;
+        mark_impossible(&mut unplanned, &file.ceilings, &file.device);
+        assert!(unplanned.reason.as_ref().unwrap().contains(words), "{:?}", unplanned.reason);
+    }
+
     let mut warm = timed(1, 3000.0);
     warm.conditions.l2 = L2::Warm;
     mark_impossible(&mut warm, &file.ceilings, &file.device);

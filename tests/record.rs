@@ -259,3 +259,37 @@ fn shards_that_do_not_belong_together_are_refused() {
     assert!(message.contains("batch 2") && message.contains("1of2.json"), "{message}");
     merge(vec![]).unwrap_err();
 }
+
+/// Highest memory of this process so far, in bytes.
+#[cfg(target_os = "linux")]
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "a time limit for optimised code: cargo test --release --test record -- --ignored"]
+fn a_file_of_100_mb_is_read_within_5_s_and_1_gib() {
+    use std::io::Write;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large.json");
+    let text = String::from_utf8(bytes(&one_of_each())).unwrap();
+    let (head, rows) = text.split_once("\"rows\": [").unwrap();
+    let rows = rows.trim().trim_end_matches('}').trim().trim_end_matches(']').trim();
+    let mut file = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());
+    write!(file, "{head}\"rows\": [{rows}").unwrap();
+    for _ in 0..100_000_000 / rows.len() {
+        write!(file, ",\n{rows}").unwrap();
+    }
+    write!(file, "]}}").unwrap();
+    drop(file);
+    assert!(std::fs::metadata(&path).unwrap().len() > 100_000_000);
+    let start = std::time::Instant::now();
+    let results = read(&path).unwrap();
+    let (seconds, memory) = (start.elapsed().as_secs_f64(), peak_memory());
+    println!("{} rows in {seconds:.2} s, peak memory {} MiB", results.rows.len(), memory >> 20);
+    assert!(seconds < 5.0, "{seconds} s");
+    assert!(memory < 1 << 30, "{memory} bytes");
+}

@@ -83,13 +83,17 @@ struct Work {
   }
 };
 
+// Blocks with work: with fewer units than blocks, one unit each, so that no block lies between two others without a part.
+__device__ inline uint32_t busy_blocks(uint32_t units) { return min(gridDim.x, units); }
+
 __device__ inline uint32_t first_unit(uint32_t block, uint32_t units) {
-  return uint32_t(uint64_t(block) * units / gridDim.x);
+  const uint32_t busy = busy_blocks(units);
+  return block < busy ? uint32_t(uint64_t(block) * units / busy) : units;
 }
 
 // The block whose range holds `unit`.
 __device__ inline uint32_t owner(uint32_t unit, uint32_t units) {
-  return uint32_t((uint64_t(unit + 1) * gridDim.x - 1) / units);
+  return uint32_t((uint64_t(unit + 1) * busy_blocks(units) - 1) / units);
 }
 
 // Both offsets and the row groups before each expert, by all threads of the block.

@@ -35,12 +35,15 @@ pub fn impossible(row: &Row, ceilings: &Ceilings, device: &Device) -> Option<Str
 fn cause(row: &Row, weights: u64, device: &Device) -> String {
     let cache = binary_bytes(device.cache_bytes);
     match &row.conditions.plan {
-        Some(plan) if plan.reuse_distance_bytes < 3 * device.cache_bytes => format!(
+        Some(plan) if plan.reuse_distance_bytes < device.cache_bytes.saturating_mul(3) => format!(
             "likely the weights were still in the {cache} cache, as only {} passed between two reads of them",
             show_bytes(plan.reuse_distance_bytes)
         ),
         None if weights <= device.cache_bytes => {
             format!("likely the weights were read from the {cache} cache, which they fit")
+        }
+        None if weights < device.cache_bytes.saturating_mul(3) => {
+            format!("likely a part of the weights was still in the {cache} cache")
         }
         _ => "likely work was skipped, or the ceiling was measured too low".to_string(),
     }

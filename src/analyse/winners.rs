@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
+
 use super::judge::judge_rows;
 use crate::kernel::Scheme;
 use crate::measure::{Judgement, Verdict};
@@ -111,28 +113,33 @@ impl<'a> Cell<'a> {
 
 /// Sorts the rows of a file into tables and ranks each cell.
 pub fn sweeps(results: &Results) -> Vec<Sweep<'_>> {
-    let mut tables: BTreeMap<SweepKey, BTreeMap<(Scheme, u32), Vec<&Row>>> = BTreeMap::new();
+    let mut cells: BTreeMap<(SweepKey, Scheme, u32), Vec<&Row>> = BTreeMap::new();
     for row in &results.rows {
-        let cells = tables.entry(SweepKey::of(row)).or_default();
-        cells.entry((row.kernel.scheme, row.case.batch)).or_default().push(row);
+        cells.entry((SweepKey::of(row), row.kernel.scheme, row.case.batch)).or_default().push(row);
     }
-    tables.into_iter().map(|(key, cells)| Sweep { key, schemes: by_scheme(cells) }).collect()
-}
-
-fn by_scheme(cells: BTreeMap<(Scheme, u32), Vec<&Row>>) -> Vec<SchemeSweep<'_>> {
-    let mut schemes: Vec<SchemeSweep<'_>> = Vec::new();
-    for ((scheme, batch), rows) in cells {
-        let error = rows.iter().filter_map(|r| r.verify.as_ref()?.quantisation_error).reduce(f64::max);
-        let Some(cell) = cell(batch, rows) else { continue };
-        match schemes.last_mut().filter(|s| s.scheme == scheme) {
-            Some(last) => {
-                last.quantisation_error = last.quantisation_error.into_iter().chain(error).reduce(f64::max);
-                last.cells.push(cell);
+    // Ranking resamples: the one part of reading a file that takes a while.
+    let ranked: Vec<_> = cells
+        .into_par_iter()
+        .filter_map(|((key, scheme, batch), rows)| {
+            let error = rows.iter().filter_map(|r| r.verify.as_ref()?.quantisation_error).reduce(f64::max);
+            Some((key, scheme, error, cell(batch, rows)?))
+        })
+        .collect();
+    let mut sweeps: Vec<Sweep<'_>> = Vec::new();
+    for (key, scheme, error, cell) in ranked {
+        if sweeps.last().is_none_or(|sweep| sweep.key != key) {
+            sweeps.push(Sweep { key, schemes: Vec::new() });
+        }
+        let Some(sweep) = sweeps.last_mut() else { continue };
+        match sweep.schemes.last_mut().filter(|s| s.scheme == scheme) {
+            Some(block) => {
+                block.quantisation_error = block.quantisation_error.into_iter().chain(error).reduce(f64::max);
+                block.cells.push(cell);
             }
-            None => schemes.push(SchemeSweep { scheme, quantisation_error: error, cells: vec![cell] }),
+            None => sweep.schemes.push(SchemeSweep { scheme, quantisation_error: error, cells: vec![cell] }),
         }
     }
-    schemes
+    sweeps
 }
 
 fn cell<'a>(batch: u32, rows: Vec<&'a Row>) -> Option<Cell<'a>> {

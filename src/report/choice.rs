@@ -115,13 +115,24 @@ fn remarks(scheme: &SchemeChoice) -> Vec<String> {
 fn crossover(crossover: &Crossover) -> String {
     let Crossover { from, to, after, before, batch, range } = crossover;
     let place = match (batch, range) {
-        (Some(batch), Some([low, high])) => format!(", about {batch:.0} ({low:.0} to {high:.0})"),
+        (Some(batch), Some([low, high])) if low < high => {
+            format!(", about {} ({} to {})", two_digits(*batch), two_digits(*low), two_digits(*high))
+        }
+        (Some(batch), _) => format!(", about {}", two_digits(*batch)),
         _ => String::new(),
     };
     format!("from {from} to {to} between batch {after} and {before}{place}")
 }
 
+/// A batch between two batches: `2.8`, `43`.
+fn two_digits(batch: f64) -> String {
+    if batch < 9.95 { format!("{batch:.1}") } else { format!("{batch:.0}") }
+}
+
 fn cost(cost: &Cost) -> String {
+    if cost.worst <= 1.0 {
+        return format!("nothing: it is among the best at each of {} batches", cost.batches);
+    }
     format!(
         "{} on average over {} batches, {} at worst (batch {})",
         units::percent_more(cost.mean),

@@ -116,7 +116,7 @@ pub(super) fn length(text: &str) -> usize {
 
 /// The text with its middle left out when it has more than `room` characters; its end tells kernels apart, so more of
 /// the end is kept.
-fn shortened(text: &str, room: usize) -> String {
+pub(super) fn shortened(text: &str, room: usize) -> String {
     let count = length(text);
     if count <= room {
         return text.to_string();

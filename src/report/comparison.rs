@@ -3,13 +3,13 @@
 use super::columns::{Align, Columns, escaped};
 use super::words::plural;
 use crate::analyse::{CellComparison, Change, Comparison, Gate, GateCell, units};
-use crate::record::CellKey;
+use crate::record::{CaseKey, CellKey};
 
 /// The comparison as text of at most `width` characters a line; `all` lists unchanged cells too.
 pub fn comparison_text(comparison: &Comparison, width: usize, all: bool) -> String {
     let mut columns = comparison_columns(comparison, all);
-    columns.shorten(CELL, width);
-    columns.shorten(REASON, width);
+    columns.shorten(6, width);
+    columns.shorten(3, width);
     let mut out = summary(comparison).join("\n") + "\n";
     if !columns.is_empty() {
         out += &columns.text();
@@ -27,38 +27,38 @@ pub fn comparison_markdown(comparison: &Comparison, all: bool) -> String {
     out
 }
 
-const CELL: usize = 1;
-const REASON: usize = 4;
-
 fn comparison_columns(comparison: &Comparison, all: bool) -> Columns {
     let mut columns = Columns::new(vec![
         ("change", Align::Left),
-        ("cell", Align::Left),
+        ("case", Align::Left),
+        ("batch", Align::Right),
+        ("kernel", Align::Left),
         ("before", Align::Right),
         ("after", Align::Right),
-        ("reason", Align::Left),
+        ("99.6% interval, or why", Align::Left),
     ]);
     let quiet = |change: Change| matches!(change, Change::Same | Change::Untimed);
     let mut cells: Vec<&CellComparison> = comparison.cells.iter().filter(|c| all || !quiet(c.change)).collect();
     cells.sort_by_key(|cell| cell.change);
     for cell in cells {
         let [before, after] = cell.median_ns.map(|ns| ns.map_or("-".to_string(), units::duration));
-        let change = match &cell.verdict {
-            Some(verdict) => format!("{} {}", cell.change.as_str(), units::percent_more(verdict.ratio)),
-            None => cell.change.as_str().to_string(),
+        let (change, reason) = match &cell.verdict {
+            Some(verdict) => {
+                let [low, high] = verdict.interval.map(units::percent_more);
+                (format!("{} {}", cell.change.as_str(), units::percent_more(verdict.ratio)), format!("{low} .. {high}"))
+            }
+            None => (cell.change.as_str().to_string(), cell.reason.clone()),
         };
-        columns.push(vec![change, cell_text(&cell.cell), before, after, cell.reason.clone()]);
+        let CellKey { case, kernel, .. } = &cell.cell;
+        columns.push(vec![change, case_text(case), case.batch.to_string(), kernel.to_string(), before, after, reason]);
     }
     columns
 }
 
-/// A cell in few words: stage, routing, batch, kernel.
-fn cell_text(cell: &CellKey) -> String {
-    let case = &cell.case;
-    format!(
-        "{} tp {} ep {} {} {} batch {} {}",
-        case.model, case.tp, case.ep, case.stage, case.routing, case.batch, cell.kernel
-    )
+/// A case in few words, without its batch.
+fn case_text(case: &CaseKey) -> String {
+    let ep = if case.ep > 1 { format!(" ep {}", case.ep) } else { String::new() };
+    format!("{} tp {}{ep} {} {}", case.model, case.tp, case.stage, case.routing)
 }
 
 fn summary(comparison: &Comparison) -> Vec<String> {
@@ -79,7 +79,7 @@ fn summary(comparison: &Comparison) -> Vec<String> {
 pub fn gate_text(gate: &Gate, width: usize) -> String {
     let mut out = verdict_line(gate) + "\n";
     for (heading, mut columns) in gate_tables(gate) {
-        columns.shorten(0, width);
+        columns.shorten(2, width);
         out += &format!("\n{heading}\n{}", columns.text());
     }
     out
@@ -118,7 +118,9 @@ fn gate_tables(gate: &Gate) -> Vec<(&'static str, Columns)> {
     let mut tables = Vec::new();
     let mut timed = |heading: &'static str, cells: &[GateCell]| {
         let mut columns = Columns::new(vec![
-            ("cell", Align::Left),
+            ("case", Align::Left),
+            ("batch", Align::Right),
+            ("kernel", Align::Left),
             ("slower by", Align::Right),
             ("interval", Align::Left),
             ("p", Align::Right),
@@ -126,8 +128,11 @@ fn gate_tables(gate: &Gate) -> Vec<(&'static str, Columns)> {
         ]);
         for cell in cells {
             let [low, high] = cell.interval.map(units::percent_more);
+            let CellKey { case, kernel, .. } = &cell.cell;
             columns.push(vec![
-                cell_text(&cell.cell),
+                case_text(case),
+                case.batch.to_string(),
+                kernel.to_string(),
                 units::percent_more(cell.ratio),
                 format!("{low} .. {high}"),
                 format!("{:.1e}", cell.p),
@@ -141,9 +146,15 @@ fn gate_tables(gate: &Gate) -> Vec<(&'static str, Columns)> {
     timed("Slower for certain", &gate.regressions);
     timed("Suspect, not certain", &gate.suspects);
     if !gate.broken.is_empty() {
-        let mut columns = Columns::new(vec![("cell", Align::Left), ("outcome", Align::Left)]);
+        let mut columns = Columns::new(vec![
+            ("case", Align::Left),
+            ("batch", Align::Right),
+            ("kernel", Align::Left),
+            ("outcome", Align::Left),
+        ]);
         for cell in &gate.broken {
-            columns.push(vec![cell_text(&cell.cell), cell.reason.clone()]);
+            let CellKey { case, kernel, .. } = &cell.cell;
+            columns.push(vec![case_text(case), case.batch.to_string(), kernel.to_string(), cell.reason.clone()]);
         }
         tables.push(("Broken", columns));
     }

@@ -118,7 +118,7 @@ fn experts(cell: &Cell<'_>) -> String {
     if cell.case.rows.is_empty() { "?".to_string() } else { cell.case.touched_experts().to_string() }
 }
 
-fn winner_text(cell: &Cell<'_>, whole_ids: bool) -> String {
+pub(super) fn winner_text(cell: &Cell<'_>, whole_ids: bool) -> String {
     const SHOWN: usize = 2;
     let ids: Vec<String> = cell.winners().map(|r| id_text(&r.row.kernel.id, whole_ids)).collect();
     match ids.as_slice() {
@@ -148,16 +148,16 @@ fn no_winner(cell: &Cell<'_>) -> String {
 }
 
 /// An `ok` row without a time was verified only.
-fn rest_word(status: Status) -> &'static str {
+pub(super) fn rest_word(status: Status) -> &'static str {
     if status == Status::Ok { "ok but not timed" } else { status.as_str() }
 }
 
 /// The id, or its family and configuration: architecture and scheme stand in the headings.
-fn id_text(id: &KernelId, whole: bool) -> String {
+pub(super) fn id_text(id: &KernelId, whole: bool) -> String {
     if whole { id.to_string() } else { format!("{}/{}", id.family(), id.configuration()) }
 }
 
-fn time_text(ranked: &Ranked<'_>) -> String {
+pub(super) fn time_text(ranked: &Ranked<'_>) -> String {
     let time = ranked.time;
     let interval = if time.samples_ns.is_empty() {
         String::new()
@@ -167,11 +167,11 @@ fn time_text(ranked: &Ranked<'_>) -> String {
     format!("{}{interval}", units::duration(time.median_ns))
 }
 
-fn of_floor(row: &Row) -> String {
+pub(super) fn of_floor(row: &Row) -> String {
     row.bound.as_ref().and_then(|b| b.of_floor).map_or("-".to_string(), |share| format!("{:.0} %", share * 100.0))
 }
 
-fn limited_by(row: &Row) -> &'static str {
+pub(super) fn limited_by(row: &Row) -> &'static str {
     row.bound.as_ref().map_or("-", |b| b.limited_by.as_str())
 }
 
@@ -227,7 +227,7 @@ pub(super) fn all_columns(block: &SchemeSweep<'_>, width: usize) -> Columns {
 }
 
 /// How a timed row compares with the best of its cell.
-fn standing_text(ranked: &Ranked<'_>) -> String {
+pub(super) fn standing_text(ranked: &Ranked<'_>) -> String {
     let more = units::percent_more(ranked.ratio);
     let warned = if ranked.row.warnings.is_empty() { "" } else { " (!)" };
     let text = match (ranked.standing, ranked.judgement) {

@@ -87,11 +87,12 @@ pub(super) fn outcomes(results: &Results) -> Vec<String> {
 }
 
 fn in_brackets(mut reasons: IndexMap<&str, usize>) -> String {
-    const SHOWN: usize = 2;
     reasons.sort_by(|_, a, _, b| b.cmp(a));
-    let mut shown: Vec<String> = reasons.keys().take(SHOWN).map(ToString::to_string).collect();
-    if reasons.len() > SHOWN {
-        shown.push(format!("and {} other reasons", reasons.len() - SHOWN));
+    // Two short reasons, or one long one.
+    let room = if reasons.keys().take(2).any(|reason| reason.len() > 60) { 1 } else { 2 };
+    let mut shown: Vec<String> = reasons.keys().take(room).map(ToString::to_string).collect();
+    if reasons.len() > room {
+        shown.push(format!("and {}", plural(reasons.len() - room, "other reason")));
     }
     if shown.is_empty() { String::new() } else { format!(" ({})", shown.join("; ")) }
 }

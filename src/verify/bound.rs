@@ -20,7 +20,7 @@
 //! * Tensor cores do not round but truncate: products and accumulator are aligned to the largest exponent among them and
 //!   cut to 24 or 25 fraction bits, and the sum is cut to f32, once for each 8 to 64 values of k (MMA-Sim,
 //!   arXiv:2511.10909, equal bit for bit to Volta, Ampere, Hopper and both Blackwells). The cuts go towards zero, so they
-//!   drift. Simulated on quantised normal data, the error stays below A / 11 with a root mean square below A / 57.
+//!   drift. Simulated on bf16 normal data, the largest of 1.6 million errors is A / 10, their root mean square A / 57.
 //! * Scales and globals are applied in a handful of f32 multiplications: `3u * |r|`, `|r| <= S`.
 //!
 //! So c = 2 holds for every order that a GEMM uses, and at K = 6144 A is about a tenth of the bf16 rounding of a typical

@@ -4,9 +4,10 @@ use crate::kernel::{CpuCall, CpuKernel};
 
 use super::bound::Accumulation;
 use super::columns::SampledColumns;
+use super::fit::ReferenceError;
 use super::guard::GuardedOutput;
 use super::judge::{Judgement, judge};
-use super::reference::{Reference, ReferenceError};
+use super::reference::Reference;
 
 /// Columns of every touched expert that are checked in slots after the first.
 pub const SAMPLED_COLUMNS: usize = 16;

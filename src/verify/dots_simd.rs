@@ -148,11 +148,11 @@ fn add_tile<V: Lanes, const R: usize, const C: usize>(
     // All lines are cut to the same length, so that the checks of the loads fall away.
     let length = depth.len() / V::WIDTH * V::WIDTH;
     let (mut a, mut b) = ([&[] as &[V::Element]; R], [&[] as &[V::Element]; C]);
-    for r in 0..R {
-        a[r] = &p.a[(row + r) * p.stride + depth.start..][..length];
+    for (r, line) in a.iter_mut().enumerate() {
+        *line = &p.a[(row + r) * p.stride + depth.start..][..length];
     }
-    for c in 0..C {
-        b[c] = &p.b[(column + c) * p.stride + depth.start..][..length];
+    for (c, line) in b.iter_mut().enumerate() {
+        *line = &p.b[(column + c) * p.stride + depth.start..][..length];
     }
     let mut sums = [[V::zero(); C]; R];
     let mut at = 0;
@@ -169,10 +169,10 @@ fn add_tile<V: Lanes, const R: usize, const C: usize>(
         }
         at += V::WIDTH;
     }
-    for r in 0..R {
+    for (r, sums) in sums.iter().enumerate() {
         let out = &mut p.out[(row + r) * columns + column..][..C];
-        for c in 0..C {
-            out[c] += sums[r][c].total().into();
+        for (out, sum) in out.iter_mut().zip(sums) {
+            *out += sum.total().into();
         }
     }
 }

@@ -14,7 +14,7 @@
 //!   Over 64 elements and more, norm(a) is at most what [`Accumulation::relative_rms`] says; over fewer, each a is at most A.
 //!   An intermediate rounding to bf16, or a second one, shows here.
 //!
-//! Experts with few elements are pooled with the next ones until they have 256 together.
+//! Experts with few elements are pooled with the next ones until they have 64 together.
 
 use half::bf16;
 use rayon::prelude::*;
@@ -24,14 +24,13 @@ use crate::record::{Extra, VerifyRecord};
 use super::bound::{Accumulation, Bound, SMALLEST_NORMAL, half_ulp};
 use super::columns::Columns;
 use super::compare_simd::{Sums, compare_row};
+use super::fit::check_offsets;
 use super::guard::POISON;
-use super::reference::{Reference, check_offsets};
+use super::reference::Reference;
 
-/// Fewest elements of a pool of experts.
-const POOL: usize = 256;
-
-/// Elements from which on accumulation errors are held to their root mean square.
-const MANY: usize = 64;
+/// Fewest elements of a pool of experts, unless there are fewer in all. 64 give the slope a limit of about 0.3%, and hold
+/// accumulation errors to their root mean square.
+const POOL: usize = 64;
 
 /// `2 ln(2 / p)` for a false alarm probability p of 1e-12 for one pool.
 const HOEFFDING: f64 = 56.6;
@@ -214,7 +213,7 @@ impl Sums {
     }
 
     fn frobenius(&self, bound: Bound) -> Check {
-        let share = if self.elements < MANY { 1.0 } else { bound.rms_share() };
+        let share = if self.elements < POOL { 1.0 } else { bound.rms_share() };
         let flushed = SMALLEST_NORMAL * (self.elements as f64).sqrt();
         let limit = self.rounding.sqrt() + 2.0 * share * self.accumulation.sqrt() + flushed;
         Check { found: self.error.sqrt(), limit }

@@ -191,3 +191,49 @@ pub fn one_of_each() -> Results {
     results.extra.insert("note".into(), "kept".into());
     results
 }
+
+/// A sweep of gemm1 and gemm2 over ten batches by twenty kernels of two schemes, with floors, and a few rows of every
+/// other outcome.
+pub fn twenty_kernels() -> Results {
+    let mut rows = Vec::new();
+    for stage in [Stage::Gemm1, Stage::Gemm2] {
+        for power in 0..10 {
+            let batch = 1u32 << power;
+            let touched = f64::from((batch * 8).min(256));
+            for kernel in 0..20u32 {
+                let scheme = if kernel % 2 == 0 { Scheme::Nvfp4W4a16 } else { Scheme::Nvfp4W4a4 };
+                let family = ["native", "cutlass", "marlin", "triton", "cutedsl"][(kernel / 2 % 5) as usize];
+                let tile = 8 << (kernel % 4);
+                let width = f64::from(tile) / 16.0;
+                let padding = (f64::from(batch) / touched * 8.0 / width).max(width / 4.0);
+                let ns =
+                    4.5e3 + touched * 480.0 * (1.0 + 0.05 * f64::from(kernel / 4)) + 300.0 * padding * touched.sqrt();
+                let name = format!("{tile}x{}-k{}", 16 << (kernel % 3), 128 << (kernel % 2));
+                let seed = u64::from(batch * 100 + kernel);
+                let mut row =
+                    row(case(stage, batch), family, scheme, &format!("{name}-v{kernel}"), Some(time(ns, 0.006, seed)));
+                row.kernel.extra.insert("registers".into(), (96 + kernel).into());
+                row.kernel.extra.insert("shared_bytes".into(), (10_752 * (1 + kernel % 8)).into());
+                row.kernel.extra.insert("spill_bytes".into(), (if kernel == 7 { 120 } else { 0 }).into());
+                if kernel == 9 && batch < 4 {
+                    row.status = Status::Unsupported;
+                    row.reason = Some("batch below the tile <64>".into());
+                    row.time = None;
+                }
+                if kernel == 11 && batch == 64 {
+                    row.status = Status::Wrong;
+                    row.reason = Some("expert 3 is off by 3 %".into());
+                    row.time = None;
+                }
+                if kernel == 4 && batch == 16 {
+                    row.warnings.push("drift: the second half is 2 % slower than the first".into());
+                }
+                rows.push(row);
+            }
+        }
+    }
+    let mut results = results(rows);
+    let (ceilings, device) = (results.ceilings.clone(), results.device.clone());
+    results.rows.iter_mut().for_each(|row| moebius::analyse::bind(row, &ceilings, &device));
+    results
+}
