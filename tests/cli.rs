@@ -1,7 +1,7 @@
 //! The program as its users meet it: what it prints, what it refuses and how, and what it leaves behind.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use assert_cmd::Command;
 use moebius::record::{self, Results, Row, Status};
@@ -240,10 +240,10 @@ fn an_unwritable_output_ends_the_run_before_it_measures() {
         outputs.push("/dev/full");
     }
     for out in outputs {
-        let began = Instant::now();
-        let sentence = refused_in(folder.path(), &[&TINY[..], &["--time-limit", "100000", "--out", out]].concat(), 3);
+        // Were it said at the end only, this would take an hour.
+        let long = ["run", "--device", "cpu", "--shape", "64,64,4,2", "--exhaustive", "--precision", "0.0001"];
+        let sentence = refused_in(folder.path(), &[&long[..], &["--time-limit", "1000", "--out", out]].concat(), 3);
         assert!(sentence.contains(out), "{sentence}");
-        assert!(began.elapsed() < Duration::from_secs(300), "{out}");
         assert!(files(&folder.path().join("taken")).is_empty());
     }
 }
@@ -319,7 +319,15 @@ fn verification_repeats_to_the_bit() {
     let (a, b) = (read(folder.path(), "a.json"), read(folder.path(), "b.json"));
     assert_eq!(a.rows.len(), 8);
     assert!(a.rows.iter().all(|row| row.status == Status::Ok && row.time.is_none() && row.verify.is_some()));
-    assert_eq!(a.rows, b.rows);
+    // Floors differ: they are made of ceilings that each run measures.
+    let said = |results: &Results| -> Vec<_> {
+        results
+            .rows
+            .iter()
+            .map(|row| (row.case.clone(), row.kernel.clone(), row.conditions.clone(), row.verify.clone()))
+            .collect()
+    };
+    assert_eq!(said(&a), said(&b));
 }
 
 #[cfg(target_os = "linux")]
@@ -360,7 +368,7 @@ fn an_interrupted_run_keeps_its_rows() {
 #[cfg(target_os = "linux")]
 fn wait_until_it_catches_interrupts(child: &mut std::process::Child) {
     let path = format!("/proc/{}/status", child.id());
-    let began = Instant::now();
+    let began = std::time::Instant::now();
     loop {
         let status = std::fs::read_to_string(&path).unwrap_or_default();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
