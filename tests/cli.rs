@@ -171,7 +171,7 @@ fn model_configs_are_refused_with_file_and_field() {
     let whole = r#"{"model_type": "glm_moe_dsa", "hidden_size": 6144, "moe_intermediate_size": 2048, "n_routed_experts": 256,
         "num_experts_per_tok": 8, "num_hidden_layers": 78, "first_k_dense_replace": 3}"#;
     let with = |from: &str, to: &str| whole.replace(from, to);
-    let texts: Vec<(String, &str)> = vec![
+    let texts = [
         (String::new(), ""),
         ("{".to_owned(), ""),
         (whole[..whole.len() / 2].to_owned(), ""),
