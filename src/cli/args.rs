@@ -32,7 +32,7 @@ pub enum Verb {
     Gate(GateArgs),
     /// Which kernel to use at which batch size, and what a simpler choice costs
     Choose(ChooseArgs),
-    /// Turn a results file into a table or a CSV file
+    /// Turn a results file into a page, a table or a CSV file
     Report(ReportArgs),
     /// Join the results files of shards
     Merge(MergeArgs),
@@ -292,7 +292,7 @@ pub struct ChooseArgs {
 pub struct ReportArgs {
     /// Results file
     pub results: PathBuf,
-    /// Output: a name ending in .md or .csv [default: every kernel in a table on the terminal]
+    /// Output: a name ending in .html, .md or .csv [default: every kernel in a table on the terminal]
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

@@ -31,7 +31,12 @@ pub fn cases(args: &CaseArgs) -> Result<Wanted, CliError> {
     let spec = CaseSpec {
         experts: list("--experts", args.experts.as_deref(), MAX_EXPERTS)?,
         top_k: list("--top-k", args.top_k.as_deref(), MAX_EXPERTS)?,
-        parallelism: Parallelism { tp, ep: args.ep, pp: args.pp, ep_rank: args.ep_rank.parse().map_err(CliError::input)? },
+        parallelism: Parallelism {
+            tp,
+            ep: args.ep,
+            pp: args.pp,
+            ep_rank: args.ep_rank.parse().map_err(CliError::input)?,
+        },
         batches: match &args.batch {
             None if explicit_rows => None,
             None => Some(crate::shape::DEFAULT_BATCHES.to_vec()),
@@ -64,7 +69,9 @@ fn list(flag: &str, text: Option<&str>, most: u32) -> Result<Vec<u32>, CliError>
 fn stages(text: &str) -> Result<Vec<Stage>, CliError> {
     text.split(',')
         .map(|word| match word.trim().parse::<Stage>().map_err(CliError::input)? {
-            Stage::Ffn => Err(CliError::input("--stage ffn: no kernel of this build computes a whole layer; give gemm1 or gemm2")),
+            Stage::Ffn => {
+                Err(CliError::input("--stage ffn: no kernel of this build computes a whole layer; give gemm1 or gemm2"))
+            }
             stage => Ok(stage),
         })
         .collect()

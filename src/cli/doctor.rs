@@ -35,9 +35,17 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
     let mut findings = processor();
     match cuda::gpus() {
         Ok(gpus) => findings.extend(gpus.iter().map(|gpu| {
-            good(format!("cuda:{} is a {} ({}), driver for CUDA {}", gpu.ordinal, gpu.name, gpu.arch(), gpu.cuda_version))
+            good(format!(
+                "cuda:{} is a {} ({}), driver for CUDA {}",
+                gpu.ordinal,
+                gpu.name,
+                gpu.arch(),
+                gpu.cuda_version
+            ))
         })),
-        Err(reason) => findings.push(bad(format!("no GPU: {reason}"), "only the CPU kernels can be measured", "see the sentence")),
+        Err(reason) => {
+            findings.push(bad(format!("no GPU: {reason}"), "only the CPU kernels can be measured", "see the sentence"))
+        }
     }
     if args.json {
         print_json(&findings)?;

@@ -39,6 +39,7 @@ pub fn print(text: &str) -> Result<(), CliError> {
 /// # Errors
 /// Standard output cannot be written.
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
-    let text = serde_json::to_string_pretty(value).map_err(|e| CliError::machine(format!("no JSON can be made ({e})")))?;
+    let text =
+        serde_json::to_string_pretty(value).map_err(|e| CliError::machine(format!("no JSON can be made ({e})")))?;
     print(&(text + "\n"))
 }

@@ -11,7 +11,7 @@ use crate::analyse::{
 };
 use crate::record::{self, Results, write, write_text};
 use crate::report::{
-    choices_markdown, choices_text, comparison_text, csv, gate_markdown, gate_text, markdown, table,
+    choices_markdown, choices_text, comparison_text, csv, gate_markdown, gate_text, html, markdown, table,
 };
 use crate::shape::Model;
 
@@ -106,9 +106,10 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
         return Ok(0);
     };
     let text = match out.extension().and_then(|e| e.to_str()) {
+        Some("html") => html(&results),
         Some("md") => markdown(&results, true),
         Some("csv") => csv(&results).map_err(CliError::machine)?,
-        _ => return Err(CliError::input(format!("{}: give a name that ends in .md or .csv", out.display()))),
+        _ => return Err(CliError::input(format!("{}: give a name that ends in .html, .md or .csv", out.display()))),
     };
     write_text(out, &text).map_err(CliError::machine)?;
     Ok(0)
@@ -119,7 +120,8 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
 /// # Errors
 /// An unreadable file, shards that disagree, or an unwritable output.
 pub fn merge(args: &MergeArgs) -> Result<u8, CliError> {
-    let shards = args.shards.iter().map(|path| Ok((path.clone(), read(path)?))).collect::<Result<Vec<_>, CliError>>()?;
+    let shards =
+        args.shards.iter().map(|path| Ok((path.clone(), read(path)?))).collect::<Result<Vec<_>, CliError>>()?;
     let merged = record::merge(shards).map_err(CliError::input)?;
     for note in &merged.notes {
         eprintln!("moebius: {note}");

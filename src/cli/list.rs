@@ -49,7 +49,8 @@ fn models(
             if json {
                 return print_json(&models);
             }
-            let mut table = borderless(["model", "hidden", "intermediate", "experts", "top-k", "MoE layers", "checkpoint"]);
+            let mut table =
+                borderless(["model", "hidden", "intermediate", "experts", "top-k", "MoE layers", "checkpoint"]);
             for m in models {
                 table.add_row([
                     m.name.clone(),
@@ -73,7 +74,11 @@ fn models(
                 return print_json(&rows);
             }
             if let Some(hint) = one.and_then(|config| config.quant) {
-                print(&format!("quantisation: {} (scheme {})\n", hint.format, hint.scheme.unwrap_or("none of moebius")))?;
+                print(&format!(
+                    "quantisation: {} (scheme {})\n",
+                    hint.format,
+                    hint.scheme.unwrap_or("none of moebius")
+                ))?;
             }
             print(&format!("{}\n", shapes(&rows)))
         }

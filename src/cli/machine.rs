@@ -29,7 +29,10 @@ pub fn choose(flag: Option<&str>) -> Result<Choice, CliError> {
     match flag {
         // A build without kernels for the GPU here measures the processor.
         None => Ok(match cuda::gpus() {
-            Ok(gpus) => gpus.iter().find(|gpu| !cuda_kernels(gpu).is_empty()).map_or(Choice::Cpu, |gpu| Choice::Cuda(gpu.ordinal)),
+            Ok(gpus) => gpus
+                .iter()
+                .find(|gpu| !cuda_kernels(gpu).is_empty())
+                .map_or(Choice::Cpu, |gpu| Choice::Cuda(gpu.ordinal)),
             Err(_) => Choice::Cpu,
         }),
         Some("cpu") => Ok(Choice::Cpu),
@@ -117,7 +120,8 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<u8, CliError> {
         print_json(&serde_json::json!({ "device": device, "ceilings": ceilings }))?;
         return Ok(0);
     }
-    let mut lines = vec![format!("{}, {} cores, last-level cache {} MiB", device.name, device.units, device.cache_bytes >> 20)];
+    let mut lines =
+        vec![format!("{}, {} cores, last-level cache {} MiB", device.name, device.units, device.cache_bytes >> 20)];
     let mut rate = |what: &str, value: Option<f64>| {
         lines.extend(value.map(|v| format!("{what:<24} {}", units::rate(v))));
     };

@@ -12,10 +12,10 @@ use super::progress::Progress;
 use super::{cases, kernels};
 use crate::analyse::units::duration;
 use crate::analyse::{bind, mark_impossible, token_shares};
+use crate::device::cuda::Cuda;
 use crate::record::{Extra, L2, Launch, Results, Row, SCHEMA, Status, write, write_json};
 use crate::report::{TableOptions, table};
 use crate::shape::Case;
-use crate::device::cuda::Cuda;
 use crate::sweep::{Control, CpuRig, CudaRig, SweepSettings};
 use crate::verify::correctness_cases;
 
@@ -119,7 +119,8 @@ fn verdicts(results: &Results) -> String {
         for row in others {
             let reason = row.reason.as_deref().unwrap_or("no reason given");
             let case = &row.case;
-            text += &format!("  {} {} batch {}: {}: {reason}\n", case.model, case.stage, case.batch, row.status.as_str());
+            text +=
+                &format!("  {} {} batch {}: {}: {reason}\n", case.model, case.stage, case.batch, row.status.as_str());
         }
     }
     text
@@ -236,8 +237,7 @@ fn sweep(
             }
         }
     };
-    let mut control =
-        Control { cancel: &cancel, step: &mut |step| progress.borrow_mut().step(step), row: &mut take };
+    let mut control = Control { cancel: &cancel, step: &mut |step| progress.borrow_mut().step(step), row: &mut take };
     match cuda.as_ref().and_then(|cuda| CudaRig::new(cuda, gpu_settings(&settings, cuda))) {
         Some(mut rig) => rig.sweep(cases, &kernels, &mut control),
         None => CpuRig::new(settings, cache_bytes).sweep(cases, kernels, &mut control),

@@ -30,7 +30,8 @@ const TERM: f32 = 1e-4;
 pub fn measure(device: &Device) -> Ceilings {
     let most = MOST_BYTES.min(device.memory_bytes / 4).max(LEAST_BYTES);
     let words = ((device.cache_bytes.saturating_mul(CACHES)).clamp(LEAST_BYTES, most) / 8) as usize;
-    let mut buffer: Vec<u64> = (0..words as u64).into_par_iter().map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let mut buffer: Vec<u64> =
+        (0..words as u64).into_par_iter().map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let bytes = (words * 8) as f64;
     let read = best(|| read_all(&buffer));
     let write = best(|| buffer.par_chunks_mut(1 << 16).for_each(|chunk| chunk.fill(black_box(1))));
@@ -43,7 +44,13 @@ pub fn measure(device: &Device) -> Ceilings {
     let multiply = best(|| (0..threads).into_par_iter().for_each(|_| multiply_add(iterations)));
     let flops = 2.0 * (CHAINS * LANES) as f64 * iterations as f64 * threads as f64 / multiply;
     let launches = 1000;
-    let launch = best(|| (0..launches).for_each(|_| (0..threads).into_par_iter().for_each(|i| { black_box(i); })));
+    let launch = best(|| {
+        (0..launches).for_each(|_| {
+            (0..threads).into_par_iter().for_each(|i| {
+                black_box(i);
+            })
+        })
+    });
     Ceilings {
         read_bytes_per_s: Some(bytes / read),
         write_bytes_per_s: Some(bytes / write),

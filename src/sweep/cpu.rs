@@ -18,8 +18,8 @@ use crate::operands::{
 use crate::record::{Conditions, L2, Launch, Status};
 use crate::shape::{Case, GemmShape};
 use crate::verify::{
-    Accumulation, Columns, GuardedOutput, Judgement, Reference, SampledColumns, judge_cpu, quantisation_error, references,
-    verify_cpu,
+    Accumulation, Columns, GuardedOutput, Judgement, Reference, SampledColumns, judge_cpu, quantisation_error,
+    references, verify_cpu,
 };
 
 /// Columns of each expert from which a scheme's quantisation error is estimated.
@@ -127,7 +127,9 @@ impl CpuRig {
     }
 
     fn case(&mut self, case: &Case, kernels: &[Rc<Box<dyn Kernel>>], control: &mut Control<'_>) {
-        let refused = |kernel: &Rc<Box<dyn Kernel>>| case.unsupported().map(str::to_owned).or_else(|| kernel.supports(case).err());
+        let refused = |kernel: &Rc<Box<dyn Kernel>>| {
+            case.unsupported().map(str::to_owned).or_else(|| kernel.supports(case).err())
+        };
         let mut groups: Vec<(Scheme, Vec<usize>)> = Vec::new();
         for (at, kernel) in kernels.iter().enumerate() {
             if let Some(reason) = refused(kernel) {
@@ -151,7 +153,13 @@ impl CpuRig {
                 Err(reason) => {
                     for kernel in &members {
                         let conditions = self.conditions(None);
-                        (control.row)(rows::plain(case, kernel.info(), conditions, Status::Failed, Some(reason.clone())));
+                        (control.row)(rows::plain(
+                            case,
+                            kernel.info(),
+                            conditions,
+                            Status::Failed,
+                            Some(reason.clone()),
+                        ));
                     }
                 }
             }

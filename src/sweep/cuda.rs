@@ -136,7 +136,13 @@ impl<'a> CudaRig<'a> {
                 // After such an error the context is unusable: whatever follows would fail for this reason.
                 for later in &cases[number..] {
                     for kernel in kernels {
-                        let row = rows::plain(later, kernel.info(), self.conditions(None), Status::Failed, Some(e.to_string()));
+                        let row = rows::plain(
+                            later,
+                            kernel.info(),
+                            self.conditions(None),
+                            Status::Failed,
+                            Some(e.to_string()),
+                        );
                         (control.row)(row);
                     }
                 }
@@ -155,7 +161,13 @@ impl<'a> CudaRig<'a> {
         for (at, kernel) in kernels.iter().enumerate() {
             let refused = case.unsupported().map(str::to_owned).or_else(|| kernel.supports(case).err());
             if let Some(reason) = refused {
-                (control.row)(rows::plain(case, kernel.info(), self.conditions(None), Status::Unsupported, Some(reason)));
+                (control.row)(rows::plain(
+                    case,
+                    kernel.info(),
+                    self.conditions(None),
+                    Status::Unsupported,
+                    Some(reason),
+                ));
                 continue;
             }
             let key = weights_scheme(kernel.info().scheme);
@@ -177,7 +189,13 @@ impl<'a> CudaRig<'a> {
                 Ok(loaded) => loaded,
                 Err(e) => {
                     for &at in &members {
-                        let row = rows::plain(case, kernels[at].info(), self.conditions(None), Status::Failed, Some(e.clone()));
+                        let row = rows::plain(
+                            case,
+                            kernels[at].info(),
+                            self.conditions(None),
+                            Status::Failed,
+                            Some(e.clone()),
+                        );
                         (control.row)(row);
                     }
                     continue;
@@ -254,13 +272,23 @@ impl<'a> CudaRig<'a> {
     }
 
     /// The references of all slots: the first in full, the others on sampled columns.
-    fn references(&self, loaded: &Loaded, shape: &moebius_shape, scheme: Scheme, output: &Output) -> Result<Vec<Reference>, DeviceError> {
+    fn references(
+        &self,
+        loaded: &Loaded,
+        shape: &moebius_shape,
+        scheme: Scheme,
+        output: &Output,
+    ) -> Result<Vec<Reference>, DeviceError> {
         let (case, rows) = (&loaded.case, loaded.case.total_rows() as usize);
         let mut references = Vec::new();
         for slot in 0..loaded.plan.len() {
             let columns = match slot {
                 0 => Columns::All,
-                _ => Columns::Sampled(SampledColumns::draw(case.shape, SAMPLED_COLUMNS, case.seed.wrapping_add(slot as u64))),
+                _ => Columns::Sampled(SampledColumns::draw(
+                    case.shape,
+                    SAMPLED_COLUMNS,
+                    case.seed.wrapping_add(slot as u64),
+                )),
             };
             let width = columns.per_expert(case.shape.n as usize);
             let list = match &columns {
@@ -301,10 +329,21 @@ impl<'a> CudaRig<'a> {
     }
 
     /// Packs operands and plans every slot.
-    fn prepare(&mut self, unit: Unit, loaded: &Loaded, shape: &moebius_shape, scheme: Scheme, output: &Output) -> Result<Prepared, String> {
+    fn prepare(
+        &mut self,
+        unit: Unit,
+        loaded: &Loaded,
+        shape: &moebius_shape,
+        scheme: Scheme,
+        output: &Output,
+    ) -> Result<Prepared, String> {
         let sizes = unit.sizes(shape).map_err(reason)?;
-        let mut prepared =
-            Prepared { plans: Vec::new(), _workspaces: Vec::new(), _packed_weights: Vec::new(), _packed_activations: Vec::new() };
+        let mut prepared = Prepared {
+            plans: Vec::new(),
+            _workspaces: Vec::new(),
+            _packed_weights: Vec::new(),
+            _packed_activations: Vec::new(),
+        };
         for slot in 0..loaded.plan.len() {
             let mut at = self.addresses(loaded, slot, scheme, output).ok_or("a slot has no operands")?;
             if sizes.packed_weights > 0 {
@@ -314,7 +353,8 @@ impl<'a> CudaRig<'a> {
                 let packed = match known {
                     Some(packed) => packed,
                     None => {
-                        let buffer = Buffer::new(self.cuda, sizes.packed_weights, "packed weights").map_err(|e| e.to_string())?;
+                        let buffer = Buffer::new(self.cuda, sizes.packed_weights, "packed weights")
+                            .map_err(|e| e.to_string())?;
                         at.packed_weights = buffer.address(self.cuda);
                         unit.pack_weights(self.cuda, shape, &at).map_err(reason)?;
                         let packed = Rc::new(buffer);
@@ -326,7 +366,8 @@ impl<'a> CudaRig<'a> {
                 prepared._packed_weights.push(packed);
             }
             if sizes.packed_activations > 0 {
-                let buffer = Buffer::new(self.cuda, sizes.packed_activations, "packed activations").map_err(|e| e.to_string())?;
+                let buffer = Buffer::new(self.cuda, sizes.packed_activations, "packed activations")
+                    .map_err(|e| e.to_string())?;
                 at.packed_activations = buffer.address(self.cuda);
                 unit.pack_activations(self.cuda, shape, &at).map_err(reason)?;
                 prepared._packed_activations.push(Rc::new(buffer));
@@ -343,7 +384,15 @@ impl<'a> CudaRig<'a> {
     }
 
     /// Runs one slot into poison and judges what it wrote.
-    fn judge_slot(&self, prepared: &Prepared, slot: usize, loaded: &Loaded, scheme: Scheme, reference: &Reference, output: &mut Output) -> Result<Judgement, DeviceError> {
+    fn judge_slot(
+        &self,
+        prepared: &Prepared,
+        slot: usize,
+        loaded: &Loaded,
+        scheme: Scheme,
+        reference: &Reference,
+        output: &mut Output,
+    ) -> Result<Judgement, DeviceError> {
         output.poison(self.cuda)?;
         if let Some(plan) = prepared.plans.get(slot) {
             plan.run(self.cuda, Parts::All, false)?;
@@ -351,7 +400,14 @@ impl<'a> CudaRig<'a> {
         self.judge_output(slot, loaded, scheme, reference, output)
     }
 
-    fn judge_output(&self, slot: usize, loaded: &Loaded, scheme: Scheme, reference: &Reference, output: &Output) -> Result<Judgement, DeviceError> {
+    fn judge_output(
+        &self,
+        slot: usize,
+        loaded: &Loaded,
+        scheme: Scheme,
+        reference: &Reference,
+        output: &Output,
+    ) -> Result<Judgement, DeviceError> {
         let whole: Vec<bf16> = output.download(self.cuda)?;
         let (before, rest) = whole.split_at(output.guard());
         let (out, after) = rest.split_at(rest.len() - output.guard());
@@ -495,9 +551,12 @@ impl<'a> CudaRig<'a> {
                 }
             }
             let status = if judgement.is_right() { Status::Ok } else { Status::Wrong };
-            let mut row = rows::plain(&loaded.case, info, self.conditions(Some(&loaded.plan)), status, judgement.failure.clone());
+            let mut row =
+                rows::plain(&loaded.case, info, self.conditions(Some(&loaded.plan)), status, judgement.failure.clone());
             row.verify = Some(rows::verified(&judgement, None));
-            row.telemetry = telemetry.clone().map(|t| crate::record::TelemetryRecord { throttled_samples: outcome.throttled_samples(), ..t });
+            row.telemetry = telemetry
+                .clone()
+                .map(|t| crate::record::TelemetryRecord { throttled_samples: outcome.throttled_samples(), ..t });
             if status == Status::Ok {
                 rows::enter_time(&mut row, &outcome);
                 if let Some(time) = &mut row.time {

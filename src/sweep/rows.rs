@@ -8,7 +8,13 @@ use crate::shape::Case;
 use crate::verify::Judgement;
 
 /// A row without verification or time.
-pub(super) fn plain(case: &Case, info: &KernelInfo, conditions: Conditions, status: Status, reason: Option<String>) -> Row {
+pub(super) fn plain(
+    case: &Case,
+    info: &KernelInfo,
+    conditions: Conditions,
+    status: Status,
+    reason: Option<String>,
+) -> Row {
     Row {
         case: case.clone(),
         kernel: KernelRecord {
@@ -62,7 +68,8 @@ pub(super) fn enter_time(row: &mut Row, outcome: &Outcome) {
     if let Some(Drift { ratio, significant: true, .. }) = outcome.drift
         && (ratio - 1.0).abs() > 0.01
     {
-        row.warnings.push(format!("the second half of the samples took {ratio:.3} times the first: the device drifted"));
+        row.warnings
+            .push(format!("the second half of the samples took {ratio:.3} times the first: the device drifted"));
     }
     let throttled = outcome.throttled_samples();
     if throttled > 0 {

@@ -88,9 +88,7 @@ impl<'a> Support<'a> {
     pub fn read(&self, source: u64, bytes: u64, sink: u64) -> Result<(), UnitError> {
         let sms = self.cuda.info().sm_count;
         // SAFETY: the caller owns both ranges; the stream is of this context.
-        call(|m| unsafe {
-            abi::moebius_support_read(source as *const _, bytes, sink as *mut _, sms, self.stream(), m)
-        })
+        call(|m| unsafe { abi::moebius_support_read(source as *const _, bytes, sink as *mut _, sms, self.stream(), m) })
     }
 
     /// Puts a streaming write of `bytes` to `target` on the stream.
