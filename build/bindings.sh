@@ -5,7 +5,7 @@
 cd "$(dirname "$0")/.." || exit 1
 cat <<'HEAD'
 //! Bindings of csrc/abi.h, made by build/bindings.sh; the comments of that header say what each item means.
-#![allow(missing_docs, non_camel_case_types)]
+#![allow(missing_docs, non_camel_case_types, clippy::undocumented_unsafe_blocks)]
 
 HEAD
 exec bindgen csrc/abi.h --rust-edition 2024 --rust-target 1.89 --disable-header-comment --no-doc-comments --merge-extern-blocks \

@@ -25,11 +25,13 @@ pub struct TokenShare {
 }
 
 type Key = (CaseKey, ConditionsKey, Scheme);
+/// A stage's case, its best kernel, its time and the layers.
+type Entry = (CaseKey, Stage, KernelId, f64, u32);
 
 /// The share of a token time of `tpot_ms` for each batch and scheme: gemm1 and gemm2 together where both were timed,
 /// else the whole layer, where that was.
 pub fn token_shares(results: &Results, tpot_ms: f64) -> Vec<TokenShare> {
-    let mut cells: BTreeMap<Key, Vec<(CaseKey, Stage, KernelId, f64, u32)>> = BTreeMap::new();
+    let mut cells: BTreeMap<Key, Vec<Entry>> = BTreeMap::new();
     for sweep in sweeps(results) {
         for block in &sweep.schemes {
             for cell in &block.cells {
@@ -45,7 +47,7 @@ pub fn token_shares(results: &Results, tpot_ms: f64) -> Vec<TokenShare> {
     cells.into_iter().filter_map(|((_, _, scheme), entries)| share_of(scheme, entries, tpot_ms)).collect()
 }
 
-fn share_of(scheme: Scheme, entries: Vec<(CaseKey, Stage, KernelId, f64, u32)>, tpot_ms: f64) -> Option<TokenShare> {
+fn share_of(scheme: Scheme, entries: Vec<Entry>, tpot_ms: f64) -> Option<TokenShare> {
     let has = |stage| entries.iter().any(|e| e.1 == stage);
     let wanted: &[Stage] = if has(Stage::Gemm1) && has(Stage::Gemm2) {
         &[Stage::Gemm1, Stage::Gemm2]

@@ -1,5 +1,5 @@
 //! Bindings of csrc/abi.h, made by build/bindings.sh; the comments of that header say what each item means.
-#![allow(missing_docs, non_camel_case_types)]
+#![allow(missing_docs, non_camel_case_types, clippy::undocumented_unsafe_blocks)]
 
 pub const MOEBIUS_ABI_VERSION: u32 = 1;
 pub const MOEBIUS_OK: u32 = 0;

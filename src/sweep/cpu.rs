@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -190,21 +191,24 @@ impl CpuRig {
         }
         let mut layers = Vec::new();
         for layer in 0..plan.layers() {
-            if !self.weights.contains_key(&layer) {
-                (control.step)(Step::Doing("making weights"));
-                let made = generate_weights(case.shape, scheme, case.seed, layer).map_err(|e| e.to_string())?;
-                self.weights.insert(layer, Rc::new(made));
-            }
-            layers.extend(self.weights.get(&layer).cloned());
+            let made = match self.weights.entry(layer) {
+                Entry::Occupied(kept) => kept.get().clone(),
+                Entry::Vacant(place) => {
+                    (control.step)(Step::Doing("making weights"));
+                    let made = generate_weights(case.shape, scheme, case.seed, layer).map_err(|e| e.to_string())?;
+                    place.insert(Rc::new(made)).clone()
+                }
+            };
+            layers.push(made);
         }
         let rows = u32::try_from(case.total_rows()).map_err(|_| format!("{} rows are too many", case.total_rows()))?;
         let mut activations = HashMap::new();
         for kernel in kernels {
             let scheme = kernel.info().scheme;
-            if !activations.contains_key(&scheme) {
+            if let Entry::Vacant(place) = activations.entry(scheme) {
                 let made = generate_activations(rows, k, scheme, case.seed, ActivationGlobals::PerLayer)
                     .map_err(|e| e.to_string())?;
-                activations.insert(scheme, Rc::new(made));
+                place.insert(Rc::new(made));
             }
         }
         let offsets = (0..plan.len()).map(|slot| plan.offsets(slot)).collect();
@@ -365,6 +369,9 @@ fn scheme_error(loaded: &Loaded, activations: &Activations) -> Option<f64> {
     quantisation_error(&scheme, &exact).ok()
 }
 
+/// A subject, or why there is none.
+pub type CaseSubject = Result<Box<dyn Subject>, SubjectError>;
+
 /// The subjects of one case for a benchmark runner: loaded, verified, in the order of `kernels`; for each that cannot be
 /// timed the reason.
 ///
@@ -374,7 +381,7 @@ pub fn cpu_subjects(
     rig: &mut CpuRig,
     case: &Case,
     kernels: Vec<Box<dyn Kernel>>,
-) -> Result<Vec<Result<Box<dyn Subject>, SubjectError>>, SubjectError> {
+) -> Result<Vec<CaseSubject>, SubjectError> {
     let kernels: Vec<Rc<Box<dyn Kernel>>> = kernels.into_iter().map(Rc::new).collect();
     let cancel = std::sync::atomic::AtomicBool::new(false);
     let mut control = Control { cancel: &cancel, step: &mut |_| {}, row: &mut |_| {} };

@@ -1,6 +1,7 @@
 //! Sweeps on a GPU.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use half::bf16;
@@ -244,10 +245,10 @@ impl<'a> CudaRig<'a> {
         let mut activations = HashMap::new();
         for &at in members {
             let scheme = kernels[at].info().scheme;
-            if !activations.contains_key(&scheme) {
+            if let Entry::Vacant(place) = activations.entry(scheme) {
                 let host = generate_activations(rows, k, scheme, case.seed, ActivationGlobals::PerLayer)
                     .map_err(|e| e.to_string())?;
-                activations.insert(scheme, DeviceActivations::upload(self.cuda, &host).map_err(|e| e.to_string())?);
+                place.insert(DeviceActivations::upload(self.cuda, &host).map_err(|e| e.to_string())?);
             }
         }
         let host_offsets: Vec<Vec<u32>> = (0..plan.len()).map(|slot| plan.offsets(slot)).collect();

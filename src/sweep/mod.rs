@@ -7,7 +7,7 @@ mod cuda_operands;
 mod rows;
 mod schemes;
 
-pub use cpu::{CpuRig, cpu_subjects};
+pub use cpu::{CaseSubject, CpuRig, cpu_subjects};
 pub use cuda::CudaRig;
 
 use std::sync::atomic::AtomicBool;
