@@ -15,4 +15,5 @@ pub mod operands;
 pub mod record;
 pub mod report;
 pub mod shape;
+pub mod sweep;
 pub mod verify;

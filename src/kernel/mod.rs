@@ -1,9 +1,12 @@
 //! Kernels: the trait, the registry, one file per family.
 
 pub mod cpu;
+mod cuda;
+pub mod cuda_units;
 mod id;
 mod registry;
 
+pub use cuda::{abi_shape, cuda_kernels};
 pub use id::{KernelId, Scheme};
 pub use registry::{Selection, cpu_kernels};
 
@@ -31,6 +34,8 @@ pub trait Kernel: Send + Sync {
 pub enum Engine<'a> {
     /// On the processor.
     Cpu(&'a dyn CpuKernel),
+    /// On a GPU, through the C ABI.
+    Cuda(crate::device::cuda::Unit),
 }
 
 /// What is known of a kernel before it runs.

@@ -1,36 +1,31 @@
 //! Measurement: sampling, intervals, verdicts. Knows no device and no file format, and formats nothing.
+//!
+//! [`sample`] takes interleaved samples of the subjects of one case; [`judge_paired`] and its kin compare two of them;
+//! [`rank`] finds the best and its ties. [`simulate`] measures how often the verdicts are wrong.
 
-use std::fmt;
+mod bootstrap;
+mod clock;
+mod drift;
+mod field;
+mod group;
+mod hooks;
+mod outcome;
+mod rng;
+mod sampler;
+mod settings;
+pub mod simulate;
+mod subject;
+mod verdict;
 
-/// Something that can be timed.
-pub trait Subject {
-    /// Takes one sample: nanoseconds per call. For a GPU kernel this is one replay of a graph over all slots, divided
-    /// by its calls; for a CPU kernel one or more calls on the next slots.
-    ///
-    /// # Errors
-    /// A sentence when the device or the kernel failed; the subject is then sampled no more.
-    fn sample(&mut self) -> Result<Sample, SubjectError>;
-}
-
-/// One sample of a subject.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
-    /// Nanoseconds per call.
-    pub ns_per_call: f64,
-    /// Calls in the sample.
-    pub calls: u32,
-    /// Taken while the device was throttled.
-    pub throttled: bool,
-}
-
-/// Why a subject could not be sampled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SubjectError(pub String);
-
-impl fmt::Display for SubjectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for SubjectError {}
+pub use bootstrap::{Confidence, Interval, median, median_interval};
+pub use clock::{Clock, WallClock};
+pub use drift::Drift;
+pub use group::{BenchCase, BenchGroup, BenchThroughput, NamedSubject, OpenCase};
+pub use hooks::{Contender, Hooks, Monitor, Progress};
+pub use outcome::{Outcome, Sampling, Stop};
+pub use sampler::sample;
+pub use settings::Settings;
+pub use subject::{Sample, Subject, SubjectError};
+pub use verdict::{
+    BetweenRuns, Candidate, Judgement, Ranking, Series, Verdict, judge_paired, judge_through, judge_unpaired, rank,
+};

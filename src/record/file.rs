@@ -119,6 +119,12 @@ pub struct Ceilings {
     /// Operations per second of the data sheet.
     #[serde(default)]
     pub datasheet_flops_per_s: indexmap::IndexMap<Scheme, f64>,
+    /// How much the median of one kernel wanders between runs on this device: standard deviation of its logarithm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between_runs_sd_log: Option<f64>,
+    /// Degrees of freedom that it was measured with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between_runs_degrees: Option<u32>,
     /// How and when they were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,

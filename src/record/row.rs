@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::unbounded;
 use crate::kernel::{KernelId, Scheme};
 use crate::shape::Case;
 
@@ -66,7 +67,7 @@ pub struct KernelRecord {
 }
 
 /// State of the last-level cache before each call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum L2 {
     /// At least three times the cache of other touched bytes passed since the weights were last read.
@@ -75,8 +76,18 @@ pub enum L2 {
     Warm,
 }
 
+impl L2 {
+    /// The word used in files and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            L2::Cold => "cold",
+            L2::Warm => "warm",
+        }
+    }
+}
+
 /// How a call reaches the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Launch {
     /// Replays of a captured CUDA graph.
@@ -85,6 +96,17 @@ pub enum Launch {
     Stream,
     /// A call on the CPU.
     Host,
+}
+
+impl Launch {
+    /// The word used in files and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Launch::Graph => "graph",
+            Launch::Stream => "stream",
+            Launch::Host => "host",
+        }
+    }
 }
 
 /// Under which conditions a kernel was timed.
@@ -160,15 +182,24 @@ impl Status {
 }
 
 /// How right an answer was.
+///
+/// The three ratios are infinite when the output holds NaN or infinity; JSON has no such number, so it is written as
+/// `null` and read back as infinity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifyRecord {
     /// Worst element: its error over its bound; at most 1 when right.
+    #[serde(default = "unbounded::infinity", with = "unbounded")]
+    #[schemars(with = "Option<f64>")]
     pub max_error_over_bound: f64,
     /// Elements compared.
     pub elements: u64,
     /// Worst distance of an expert's slope (output on reference) from 1, over its limit.
+    #[serde(default = "unbounded::infinity", with = "unbounded")]
+    #[schemars(with = "Option<f64>")]
     pub max_slope_over_limit: f64,
     /// Worst Frobenius error of an expert over the limit that output rounding gives.
+    #[serde(default = "unbounded::infinity", with = "unbounded")]
+    #[schemars(with = "Option<f64>")]
     pub max_frobenius_over_limit: f64,
     /// Relative Frobenius error of this scheme against the bf16 layer on the same data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -217,6 +248,17 @@ pub enum LimitedBy {
     Compute,
     /// The launch.
     Launch,
+}
+
+impl LimitedBy {
+    /// The word used in files and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LimitedBy::Memory => "memory",
+            LimitedBy::Compute => "compute",
+            LimitedBy::Launch => "launch",
+        }
+    }
 }
 
 /// The least time a case and scheme can take.

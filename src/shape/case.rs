@@ -63,6 +63,8 @@ impl Case {
 
     /// Useful floating-point operations of one grouped GEMM of this shape: a multiply and an add for each product.
     pub fn useful_flops(&self) -> u64 {
-        2 * self.total_rows() * u64::from(self.shape.n) * u64::from(self.shape.k)
+        // Saturating, because a case may come from a file of anybody.
+        let products = self.total_rows().saturating_mul(u64::from(self.shape.n) * u64::from(self.shape.k));
+        products.saturating_mul(2)
     }
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::error::{Error, quote};
+
 /// Which part of an MoE layer a case computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -15,6 +17,9 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// Every stage, in the order of tables.
+    pub const ALL: [Stage; 3] = [Stage::Gemm1, Stage::Gemm2, Stage::Ffn];
+
     /// The word used in ids, files and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -28,5 +33,16 @@ impl Stage {
 impl std::fmt::Display for Stage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+impl std::str::FromStr for Stage {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Stage::ALL
+            .into_iter()
+            .find(|stage| stage.as_str() == text)
+            .ok_or_else(|| Error::value(format!("stage {}", quote(text)), "is not known", "use gemm1, gemm2 or ffn"))
     }
 }

@@ -44,7 +44,7 @@ fn info(scheme: Scheme, configuration: &str, tile: String, version: &str) -> Ker
         arch: "cpu".to_owned(),
         scheme,
         tile,
-        needs_host_counts: true,
+        needs_host_counts: false,
         version: Some(version.to_owned()),
         image_sha256: None,
     }

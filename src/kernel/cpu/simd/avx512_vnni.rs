@@ -35,6 +35,7 @@ pub fn integer_row(values: &[u8], scales: &[u8], to: &mut [IntegerBlock]) {
 /// Adds to `sums` (`[rows][COLUMNS]`) the products of the first `blocks` blocks of a chunk and the activations from block
 /// `first` on of each row of `row_blocks`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
+#[expect(clippy::too_many_arguments, reason = "the registers of one tile, kept apart for the compiler")]
 pub fn stream_integers(
     chunk: Chunk<'_>,
     blocks: usize,

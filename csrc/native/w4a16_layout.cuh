@@ -1,0 +1,90 @@
+// The packed layout of NVFP4 weights that w4a16 reads, and the way into it from the canonical one.
+//
+// A block holds 64 weight rows x 32 of k in 1,152 contiguous bytes; blocks lie [expert][n / 64][k / 32], so that one bulk
+// copy brings a stretch of k for 64 rows. In a block the four 16-row tiles of mma.m16n8k16 lie in two pairs: for each pair
+// 32 lanes x 16 bytes (tile 2p rows g and g + 8, then tile 2p + 1 rows g and g + 8; a word holds the 8 values k = 8t .. 8t + 7
+// of lane 4g + t), then 128 bytes of scales [g][k / 16 of 2][tile][row g or g + 8].
+//
+// Row h (g or g + 8) of tile i stands for n = 64 * block + 8g + 2i + h: a lane then holds 8 consecutive n of a token.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace moebius_w4a16 {
+
+constexpr uint32_t kBlockRows = 64, kBlockDepth = 32;
+constexpr uint32_t kValueBytes = kBlockRows * kBlockDepth / 2, kScaleBytes = kBlockRows * kBlockDepth / 16;
+constexpr uint32_t kBlockBytes = kValueBytes + kScaleBytes;
+
+__host__ __device__ constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+struct Dimensions {
+  uint32_t experts, n, k;
+  __host__ __device__ uint32_t row_blocks() const { return uint32_t(ceil_div(n, kBlockRows)); }
+  __host__ __device__ uint32_t depth_blocks() const { return uint32_t(ceil_div(k, kBlockDepth)); }
+  __host__ __device__ uint64_t expert_bytes() const { return uint64_t(row_blocks()) * depth_blocks() * kBlockBytes; }
+};
+
+// Where bit `b` (0 mantissa, 1 and 2 exponent, 3 sign) of the values 2j and 2j + 1 lies in each 16-bit half of a word: three
+// of the four pairs come to bf16's place (sign 15, exponent 8 and 7, mantissa 6) by shifts and masks alone.
+//   pair 0: in place; pair 1: 3 below; pair 2: magnitude 6 below, sign at 14; pair 3: magnitude 3 above, sign at 13.
+__host__ __device__ constexpr uint32_t bit_position(uint32_t pair, uint32_t bit) {
+  return bit == 3 ? (pair == 0 ? 15 : pair == 1 ? 12 : pair == 2 ? 14 : 13)
+                  : bit + (pair == 0 ? 6 : pair == 1 ? 3 : pair == 2 ? 0 : 9);
+}
+
+// Packs eight e2m1 codes.
+__host__ __device__ inline uint32_t pack_word(const uint32_t *codes) {
+  uint32_t word = 0;
+  for (uint32_t v = 0; v < 8; ++v) {
+    for (uint32_t b = 0; b < 4; ++b) {
+      word |= (codes[v] >> b & 1) << (bit_position(v / 2, b) + 16 * (v % 2));
+    }
+  }
+  return word;
+}
+
+// ue4m3 to a byte of five exponent and three mantissa bits without subnormals, exponent -9 as 0. A zero has no such form:
+// its block's values are stored as zeros instead.
+__host__ __device__ inline uint32_t normalised_scale(uint32_t ue4m3) {
+  uint32_t exponent = ue4m3 >> 3 & 15, mantissa = ue4m3 & 7;
+  if (exponent > 0) return (exponent + 2) << 3 | mantissa;  // 2^(exponent - 7), stored as that + 9
+  if (mantissa == 0) return 0;
+  // mantissa * 2^-9, normalised
+  uint32_t shift = 0;
+  while (mantissa < 8) mantissa <<= 1, ++shift;
+  return (3 - shift) << 3 | (mantissa & 7);
+}
+
+// One thread writes one block lane: its four words of a pair, and where it is the first of its two lanes, their scales.
+static __global__ void pack_kernel(Dimensions d, const uint8_t *values, const uint8_t *scales, uint8_t *packed) {
+  const uint32_t lane = threadIdx.x % 32, pair = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+  const uint64_t block = blockIdx.x;  // [expert][row block][depth block]
+  const uint32_t depth_block = uint32_t(block % d.depth_blocks());
+  const uint32_t row_block = uint32_t(block / d.depth_blocks() % d.row_blocks());
+  const uint32_t expert = uint32_t(block / d.depth_blocks() / d.row_blocks());
+  uint8_t *out = packed + block * kBlockBytes;
+  const uint32_t k = depth_block * kBlockDepth + 8 * t;
+  uint32_t words[4];
+  uint32_t scale_bytes = 0;
+  for (uint32_t i = 0; i < 4; ++i) {  // tile 2 * pair + i / 2, row half i % 2
+    const uint32_t n = row_block * kBlockRows + 8 * g + 2 * (2 * pair + i / 2) + i % 2;
+    const bool inside = n < d.n && k < d.k;
+    const uint64_t row = uint64_t(expert) * d.n + n;
+    const uint32_t scale = inside ? scales[row * (d.k / 16) + k / 16] : 0;
+    uint32_t codes[8] = {};
+    if ((scale & 0x7f) != 0) {
+      for (uint32_t v = 0; v < 8; ++v) codes[v] = values[(row * d.k + k + v) / 2] >> (4 * (v % 2)) & 15;
+    }
+    words[i] = pack_word(codes);
+    scale_bytes |= normalised_scale(scale) << (8 * i);
+  }
+  reinterpret_cast<uint4 *>(out)[pair * 32 + lane] = make_uint4(words[0], words[1], words[2], words[3]);
+  if (t % 2 == 0) {
+    reinterpret_cast<uint32_t *>(out + kValueBytes)[(g * 2 + t / 2) * 2 + pair] = scale_bytes;
+  }
+}
+
+}  // namespace moebius_w4a16

@@ -1,0 +1,146 @@
+//! What the processor can do, measured with all threads in a few seconds.
+//!
+//! Reads are sums over a buffer well beyond the last-level cache, writes fill it, cache reads go over a buffer that fits
+//! it. Arithmetic is independent fused multiply-adds of f32 in the widest registers: the unit that every CPU kernel's
+//! products go through, so it is the ceiling of every scheme. Launch is one empty parallel call.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use rayon::prelude::*;
+
+use crate::kernel::Scheme;
+use crate::numeric::widest;
+use crate::record::{Ceilings, Device, Extra};
+
+/// The buffer of the memory ceilings is this many caches large, within the limits below.
+const CACHES: u64 = 4;
+const LEAST_BYTES: u64 = 256 << 20;
+const MOST_BYTES: u64 = 1 << 30;
+/// Each ceiling is the best of so many tries: what the machine can do, not what it did beside others.
+const TRIES: u32 = 3;
+/// Independent accumulators of 16 lanes: more than latency times issue width of any present core.
+const CHAINS: usize = 24;
+const LANES: usize = 16;
+/// A step that neither grows nor dies.
+const FACTOR: f32 = 0.999_9;
+const TERM: f32 = 1e-4;
+
+/// Measures the ceilings.
+pub fn measure(device: &Device) -> Ceilings {
+    let most = MOST_BYTES.min(device.memory_bytes / 4).max(LEAST_BYTES);
+    let words = ((device.cache_bytes.saturating_mul(CACHES)).clamp(LEAST_BYTES, most) / 8) as usize;
+    let mut buffer: Vec<u64> =
+        (0..words as u64).into_par_iter().map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let bytes = (words * 8) as f64;
+    let read = best(|| read_all(&buffer));
+    let write = best(|| buffer.par_chunks_mut(1 << 16).for_each(|chunk| chunk.fill(black_box(1))));
+    let threads = rayon::current_num_threads();
+    let cached = ((device.cache_bytes / 4).clamp(1 << 20, 32 << 20) / 8) as usize;
+    let cached = &buffer[..cached.min(buffer.len())];
+    let passes = 32;
+    let cache_read = best(|| (0..passes).for_each(|_| read_all(cached)));
+    let iterations = 2_000_000u64;
+    let multiply = best(|| (0..threads).into_par_iter().for_each(|_| multiply_add(iterations)));
+    let flops = 2.0 * (CHAINS * LANES) as f64 * iterations as f64 * threads as f64 / multiply;
+    let launches = 1000;
+    let launch = best(|| {
+        (0..launches).for_each(|_| {
+            (0..threads).into_par_iter().for_each(|i| {
+                black_box(i);
+            })
+        })
+    });
+    Ceilings {
+        read_bytes_per_s: Some(bytes / read),
+        write_bytes_per_s: Some(bytes / write),
+        cache_read_bytes_per_s: Some((cached.len() * 8 * passes) as f64 / cache_read),
+        flops_per_s: Scheme::ALL.into_iter().map(|scheme| (scheme, flops)).collect(),
+        launch_ns: Some(launch / f64::from(launches) * 1e9),
+        source: Some(format!("measured at the start of the run on {threads} threads")),
+        extra: Extra::default(),
+        ..Ceilings::default()
+    }
+}
+
+/// Shortest time of some tries, in seconds.
+fn best(mut work: impl FnMut()) -> f64 {
+    (0..TRIES)
+        .map(|_| {
+            let start = Instant::now();
+            work();
+            start.elapsed().as_secs_f64()
+        })
+        .fold(f64::INFINITY, f64::min)
+}
+
+fn read_all(words: &[u64]) {
+    let folded = words
+        .par_chunks(1 << 16)
+        .map(|chunk| {
+            widest(
+                #[inline(always)]
+                || {
+                    let mut sums = [0u64; 32];
+                    for part in chunk.chunks_exact(32) {
+                        for (sum, word) in sums.iter_mut().zip(part) {
+                            *sum ^= word;
+                        }
+                    }
+                    sums.iter().fold(0, |a, b| a ^ b)
+                },
+            )
+        })
+        .reduce(|| 0, |a, b| a ^ b);
+    black_box(folded);
+}
+
+fn multiply_add(iterations: u64) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: the feature was just detected.
+            return unsafe { multiply_add_avx512(iterations) };
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: both features were just detected.
+            return unsafe { multiply_add_avx2(iterations) };
+        }
+    }
+    // Elsewhere the compiler's vectors of a multiplication and an addition; `mul_add` might call a library.
+    let mut sums = [1.0f32; CHAINS * LANES];
+    let (factor, term) = (black_box(FACTOR), black_box(TERM));
+    for _ in 0..iterations {
+        sums.iter_mut().for_each(|sum| *sum = *sum * factor + term);
+    }
+    black_box(sums);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn multiply_add_avx512(iterations: u64) {
+    use std::arch::x86_64::{_mm512_fmadd_ps, _mm512_set1_ps};
+    let (factor, term) = (_mm512_set1_ps(black_box(FACTOR)), _mm512_set1_ps(black_box(TERM)));
+    let mut sums = [_mm512_set1_ps(1.0); CHAINS];
+    for _ in 0..iterations {
+        for sum in &mut sums {
+            *sum = _mm512_fmadd_ps(*sum, factor, term);
+        }
+    }
+    black_box(sums);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn multiply_add_avx2(iterations: u64) {
+    use std::arch::x86_64::{_mm256_fmadd_ps, _mm256_set1_ps};
+    // Half the lanes of a chain: each step of 24 chains of 16 lanes takes two rounds of 12 registers twice.
+    let (factor, term) = (_mm256_set1_ps(black_box(FACTOR)), _mm256_set1_ps(black_box(TERM)));
+    let mut sums = [_mm256_set1_ps(1.0); CHAINS / 2];
+    for _ in 0..4 * iterations {
+        for sum in &mut sums {
+            *sum = _mm256_fmadd_ps(*sum, factor, term);
+        }
+    }
+    black_box(sums);
+}

@@ -1,0 +1,74 @@
+//! Compiled CUDA kernels as kernels: what the build knows of each, and its C side.
+
+use super::cuda_units::{CompiledUnit, built};
+use super::{Engine, Kernel, KernelId, KernelInfo, Scheme};
+use crate::device::abi;
+use crate::device::cuda::{GpuInfo, Unit, UnitError};
+use crate::shape::Case;
+
+/// A compiled kernel that a GPU of this machine can run.
+struct CudaKernel {
+    info: KernelInfo,
+    unit: Unit,
+    sm_count: u32,
+}
+
+/// The kernels of this build that `gpu` can run.
+pub fn cuda_kernels(gpu: &GpuInfo) -> Vec<Box<dyn Kernel>> {
+    let runs = |unit: &&CompiledUnit| image_here(unit, gpu).is_some();
+    built().iter().filter(runs).filter_map(|unit| kernel(unit, gpu)).collect()
+}
+
+fn image_here(unit: &CompiledUnit, gpu: &GpuInfo) -> Option<&'static super::cuda_units::Image> {
+    unit.image_for(gpu.compute_capability.0, gpu.compute_capability.1)
+}
+
+fn kernel(compiled: &'static CompiledUnit, gpu: &GpuInfo) -> Option<Box<dyn Kernel>> {
+    let unit = Unit::new(compiled.unit());
+    let scheme: Scheme = compiled.plan.scheme.parse().ok()?;
+    let parts: Vec<&str> = compiled.plan.id.split('/').collect();
+    let [family, arch, _, configuration] = parts.as_slice() else { return None };
+    let [m, n, k] = compiled.plan.tile;
+    let info = KernelInfo {
+        id: KernelId::new(family, arch, scheme, configuration),
+        arch: (*arch).to_owned(),
+        scheme,
+        tile: format!("{m}x{n}x{k}"),
+        needs_host_counts: false,
+        version: Some(unit.version().to_owned()),
+        image_sha256: image_here(compiled, gpu).map(|image| image.sha256.to_owned()),
+    };
+    Some(Box::new(CudaKernel { info, unit, sm_count: gpu.sm_count }))
+}
+
+impl Kernel for CudaKernel {
+    fn info(&self) -> &KernelInfo {
+        &self.info
+    }
+
+    fn supports(&self, case: &Case) -> Result<(), String> {
+        self.unit.supports(&abi_shape(case, self.sm_count)?).map_err(|e| match e {
+            UnitError::Unsupported(reason) | UnitError::Failed(reason) => reason,
+        })
+    }
+
+    fn engine(&self) -> Engine<'_> {
+        Engine::Cuda(self.unit)
+    }
+}
+
+/// A case as the C ABI describes it, with one activation global per layer.
+///
+/// # Errors
+/// More rows than 32 bits count.
+pub fn abi_shape(case: &Case, sm_count: u32) -> Result<abi::moebius_shape, String> {
+    let rows = u32::try_from(case.total_rows()).map_err(|_| format!("{} rows are too many", case.total_rows()))?;
+    Ok(abi::moebius_shape {
+        experts: case.shape.experts,
+        n: case.shape.n,
+        k: case.shape.k,
+        rows,
+        sm_count,
+        act_globals: 1,
+    })
+}
