@@ -387,7 +387,7 @@ pub fn cpu_subjects(
     let mut control = Control { cancel: &cancel, step: &mut |_| {}, row: &mut |_| {} };
     let mut loaded_of: HashMap<Scheme, Rc<Loaded>> = HashMap::new();
     let mut references_of: HashMap<Scheme, Vec<Reference>> = HashMap::new();
-    let mut subjects = Vec::new();
+    let mut subjects: Vec<Result<Box<dyn Subject>, SubjectError>> = Vec::new();
     for (kernel, refusal) in kernels.iter().zip(refusals) {
         if let Some(reason) = refusal {
             subjects.push(Err(SubjectError(reason)));
