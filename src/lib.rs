@@ -6,6 +6,7 @@
 //! draws conclusions from records alone, [`report`] shows them, [`cli`] is the front door.
 
 pub mod analyse;
+pub mod bench;
 pub mod cli;
 pub mod device;
 pub mod kernel;

@@ -21,7 +21,9 @@ fn bindings_name_everything_in_the_header() {
     assert!(constants >= 13, "{constants} constants");
     // Fields: the last word before `;` of a declaration, or the name in `(*name)(`.
     let code = header.lines().filter(|l| l.starts_with("  ")).map(|l| l.split("/*").next().unwrap_or(l));
-    for declaration in code.filter(|l| l.contains(';') && !l.trim().starts_with('*')) {
+    // The last lines of prototypes are no fields.
+    let is_field = |l: &&str| l.contains(';') && !l.trim().starts_with('*') && (!l.contains(");") || l.contains("(*"));
+    for declaration in code.filter(is_field) {
         let name = match declaration.split_once("(*") {
             Some((_, rest)) => rest.split(')').next(),
             None => declaration

@@ -18,10 +18,10 @@ pub fn write(path: &Path, results: &Results) -> Result<(), FileError> {
     write_atomic(path, |out| write_json(out, results))
 }
 
-/// Writes a text file with the same promise as [`write`].
+/// Writes a text file with the same promise as [`write()`].
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_text(path: &Path, text: &str) -> Result<(), FileError> {
     write_atomic(path, |out| out.write_all(text.as_bytes()))
 }

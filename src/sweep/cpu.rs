@@ -373,49 +373,65 @@ fn scheme_error(loaded: &Loaded, activations: &Activations) -> Option<f64> {
 pub type CaseSubject = Result<Box<dyn Subject>, SubjectError>;
 
 /// The subjects of one case for a benchmark runner: loaded, verified, in the order of `kernels`; for each that cannot be
-/// timed the reason.
+/// timed the reason. Kernels with the same weights share them and take turns on the slots, those of the same scheme share
+/// the reference.
 ///
 /// # Errors
-/// The operands could not be made.
+/// The operands or a reference could not be made.
 pub fn cpu_subjects(
     rig: &mut CpuRig,
     case: &Case,
-    kernels: Vec<Box<dyn Kernel>>,
+    kernels: &[Rc<Box<dyn Kernel>>],
 ) -> Result<Vec<CaseSubject>, SubjectError> {
-    let kernels: Vec<Rc<Box<dyn Kernel>>> = kernels.into_iter().map(Rc::new).collect();
+    let refused =
+        |kernel: &Rc<Box<dyn Kernel>>| case.unsupported().map(str::to_owned).or_else(|| kernel.supports(case).err());
+    let refusals: Vec<Option<String>> = kernels.iter().map(refused).collect();
+    let able: Vec<_> =
+        kernels.iter().zip(&refusals).filter(|(_, refusal)| refusal.is_none()).map(|(k, _)| k.clone()).collect();
     let cancel = std::sync::atomic::AtomicBool::new(false);
     let mut control = Control { cancel: &cancel, step: &mut |_| {}, row: &mut |_| {} };
-    let mut subjects = Vec::new();
-    for kernel in &kernels {
-        if let Some(reason) = case.unsupported().map(str::to_owned).or_else(|| kernel.supports(case).err()) {
+    let mut loaded_of: HashMap<Scheme, Rc<Loaded>> = HashMap::new();
+    let mut references_of: HashMap<Scheme, Vec<Reference>> = HashMap::new();
+    let mut subjects: Vec<Result<Box<dyn Subject>, SubjectError>> = Vec::new();
+    for (kernel, refusal) in kernels.iter().zip(refusals) {
+        if let Some(reason) = refusal {
             subjects.push(Err(SubjectError(reason)));
             continue;
         }
-        let info = kernel.info();
-        let loaded = rig
-            .load(case, weights_scheme(info.scheme), std::slice::from_ref(kernel), &mut control)
-            .map_err(SubjectError)?;
-        let loaded = Rc::new(loaded);
-        let subject = match (loaded.activations.get(&info.scheme), cpu_side(kernel.as_ref().as_ref())) {
-            (Some(activations), Some(engine)) => {
-                let calls = loaded.calls(activations);
-                let made = references(&calls, case.seed).map_err(|e| SubjectError(e.to_string()))?;
-                let mut out = GuardedOutput::new(case.total_rows() as usize, case.shape.n);
-                let judgement = verify_cpu(engine, &calls, &made, ACCUMULATION, &mut out);
-                match judgement.failure {
-                    Some(reason) => Err(SubjectError(format!("wrong answer: {reason}"))),
-                    None => Ok(Box::new(CpuSubject {
-                        kernel: kernel.clone(),
-                        activations: activations.clone(),
-                        loaded: loaded.clone(),
-                        out: Rc::new(RefCell::new(out)),
-                        last_slot: Rc::new(Cell::new(0)),
-                    }) as Box<dyn Subject>),
-                }
+        let scheme = kernel.info().scheme;
+        let weights = weights_scheme(scheme);
+        let loaded = match loaded_of.entry(weights) {
+            Entry::Occupied(entry) => entry.get().clone(),
+            Entry::Vacant(entry) => {
+                let sharing = |other: &&Rc<Box<dyn Kernel>>| weights_scheme(other.info().scheme) == weights;
+                let sharing: Vec<_> = able.iter().filter(sharing).cloned().collect();
+                let loaded = rig.load(case, weights, &sharing, &mut control).map_err(SubjectError)?;
+                entry.insert(Rc::new(loaded)).clone()
             }
-            _ => Err(SubjectError("the kernel does not run on the processor".to_owned())),
         };
-        subjects.push(subject);
+        let (Some(activations), Some(engine)) = (loaded.activations.get(&scheme), cpu_side(kernel.as_ref().as_ref()))
+        else {
+            subjects.push(Err(SubjectError("the kernel does not run on the processor".to_owned())));
+            continue;
+        };
+        let calls = loaded.calls(activations);
+        let references = match references_of.entry(scheme) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                entry.insert(references(&calls, case.seed).map_err(|e| SubjectError(e.to_string()))?)
+            }
+        };
+        let mut out = GuardedOutput::new(case.total_rows() as usize, case.shape.n);
+        subjects.push(match verify_cpu(engine, &calls, references, ACCUMULATION, &mut out).failure {
+            Some(reason) => Err(SubjectError(format!("wrong answer: {reason}"))),
+            None => Ok(Box::new(CpuSubject {
+                kernel: kernel.clone(),
+                activations: activations.clone(),
+                loaded: loaded.clone(),
+                out: Rc::new(RefCell::new(out)),
+                last_slot: Rc::new(Cell::new(0)),
+            })),
+        });
     }
     Ok(subjects)
 }

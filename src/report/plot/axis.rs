@@ -54,9 +54,10 @@ impl Axis {
             Scale::Linear => (0..=5).map(|i| self.to * f64::from(i) / 5.0).collect(),
             Scale::Log => {
                 let (first, last) = (self.from.log10().floor() as i32, self.to.log10().ceil() as i32);
-                let steps: &[f64] = match last - first {
-                    0..=2 => &[1.0, 2.0, 5.0],
-                    3 => &[1.0, 3.0],
+                let decades = (self.to / self.from).log10();
+                let steps: &[f64] = match decades {
+                    few if few <= 2.0 => &[1.0, 2.0, 5.0],
+                    some if some <= 3.0 => &[1.0, 3.0],
                     _ => &[1.0],
                 };
                 let powers = (first..=last).flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)));
