@@ -1,8 +1,9 @@
 //! What the processor can do, measured with all threads in a few seconds.
 //!
 //! Reads are sums over a buffer well beyond the last-level cache, writes fill it, cache reads go over a buffer that fits
-//! it. Arithmetic is independent fused multiply-adds of f32 in the widest registers: the unit that every CPU kernel's
-//! products go through, so it is the ceiling of every scheme. Launch is one empty parallel call.
+//! it. Arithmetic is the best that a kernel of the scheme may use: independent fused multiply-adds of f32 in the widest
+//! registers; for NVFP4 by NVFP4, whose codes are small integers, dot products of bytes where the processor has them, a
+//! multiplication and an addition counted for each product as everywhere. Launch is one empty parallel call.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -10,6 +11,7 @@ use std::time::Instant;
 use rayon::prelude::*;
 
 use crate::kernel::Scheme;
+use crate::kernel::cpu::Isa;
 use crate::numeric::widest;
 use crate::record::{Ceilings, Device, Extra};
 
@@ -41,8 +43,13 @@ pub fn measure(device: &Device) -> Ceilings {
     let passes = 32;
     let cache_read = best(|| (0..passes).for_each(|_| read_all(cached)));
     let iterations = 2_000_000u64;
-    let multiply = best(|| (0..threads).into_par_iter().for_each(|_| multiply_add(iterations)));
-    let flops = 2.0 * (CHAINS * LANES) as f64 * iterations as f64 * threads as f64 / multiply;
+    let rate = |products: usize, work: fn(u64)| {
+        let seconds = best(|| (0..threads).into_par_iter().for_each(|_| work(iterations)));
+        2.0 * products as f64 * iterations as f64 * threads as f64 / seconds
+    };
+    let floats = rate(CHAINS * LANES, multiply_add);
+    let codes = byte_dots(Isa::detect()).map_or(floats, |(products, work)| floats.max(rate(products, work)));
+    let flops = |scheme| if scheme == Scheme::Nvfp4W4a4 { codes } else { floats };
     let launches = 1000;
     let launch = best(|| {
         (0..launches).for_each(|_| {
@@ -55,11 +62,24 @@ pub fn measure(device: &Device) -> Ceilings {
         read_bytes_per_s: Some(bytes / read),
         write_bytes_per_s: Some(bytes / write),
         cache_read_bytes_per_s: Some((cached.len() * 8 * passes) as f64 / cache_read),
-        flops_per_s: Scheme::ALL.into_iter().map(|scheme| (scheme, flops)).collect(),
+        flops_per_s: Scheme::ALL.into_iter().map(|scheme| (scheme, flops(scheme))).collect(),
         launch_ns: Some(launch / f64::from(launches) * 1e9),
         source: Some(format!("measured at the start of the run on {threads} threads")),
         extra: Extra::default(),
         ..Ceilings::default()
+    }
+}
+
+/// The products of one iteration of a loop of byte dot products, and the loop, where the kernels use them.
+fn byte_dots(isa: Isa) -> Option<(usize, fn(u64))> {
+    match isa {
+        // SAFETY: `Isa` has it that the processor was asked for the features.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512Vnni => Some((CHAINS * 64, |iterations| unsafe { byte_dots_vnni(iterations) })),
+        // SAFETY: as above; AVX-512 comes with AVX2.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 | Isa::Avx2 => Some((CHAINS / 2 * 32, |iterations| unsafe { byte_dots_avx2(iterations) })),
+        _ => None,
     }
 }
 
@@ -143,4 +163,56 @@ fn multiply_add_avx2(iterations: u64) {
         }
     }
     black_box(sums);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn byte_dots_vnni(iterations: u64) {
+    use std::arch::x86_64::{_mm512_dpbusd_epi32, _mm512_set1_epi8};
+    let (weights, activations) = (_mm512_set1_epi8(black_box(3)), _mm512_set1_epi8(black_box(-2)));
+    let mut sums = [_mm512_set1_epi8(0); CHAINS];
+    for _ in 0..iterations {
+        for sum in &mut sums {
+            *sum = _mm512_dpbusd_epi32(*sum, weights, activations);
+        }
+    }
+    black_box(sums);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn byte_dots_avx2(iterations: u64) {
+    use std::arch::x86_64::{_mm256_maddubs_epi16, _mm256_set1_epi8};
+    // Each product feeds the next, so that none can be left out. What adds the pairs up runs beside the multiplier.
+    let activations = _mm256_set1_epi8(black_box(-2));
+    let mut sums = [_mm256_set1_epi8(1); CHAINS / 2];
+    for _ in 0..iterations {
+        for sum in &mut sums {
+            *sum = _mm256_maddubs_epi16(*sum, activations);
+        }
+    }
+    black_box(sums);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_of_codes_are_at_least_as_fast_as_of_floats() {
+        let ceilings = measure(&crate::device::cpu::device());
+        let rate = |scheme| ceilings.flops_per_s[&scheme];
+        assert!(rate(Scheme::Nvfp4W4a16) > 1e8, "{}", rate(Scheme::Nvfp4W4a16));
+        assert!(rate(Scheme::Nvfp4W4a4) >= rate(Scheme::Nvfp4W4a16));
+    }
+
+    #[test]
+    fn every_loop_of_byte_dots_that_this_machine_has_runs() {
+        for isa in Isa::available() {
+            if let Some((products, work)) = byte_dots(isa) {
+                assert!(products.is_multiple_of(32), "whole vectors of bytes");
+                work(10);
+            }
+        }
+    }
 }

@@ -35,7 +35,6 @@ pub fn integer_row(values: &[u8], scales: &[u8], to: &mut [IntegerBlock]) {
 /// Adds to `sums` (`[rows][COLUMNS]`) the products of the first `blocks` blocks of a chunk and the activations from block
 /// `first` on of each row of `row_blocks`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
-#[expect(clippy::too_many_arguments, reason = "the registers of one tile, kept apart for the compiler")]
 pub fn stream_integers(
     chunk: Chunk<'_>,
     blocks: usize,
@@ -107,7 +106,7 @@ unsafe fn multiply<const R: usize>(
     let mut total = [[_mm512_setzero_ps(); 2]; R];
     for (block, weights) in weights.iter().enumerate() {
         let [left, right] = weights;
-        for r in 0..R {
+        for (r, [total_left, total_right]) in total.iter_mut().enumerate() {
             // SAFETY: as this function demands.
             let activation = unsafe { &*activations.add(r * row_blocks + block) };
             let offset = _mm512_set1_epi32(activation.offset);
@@ -120,8 +119,8 @@ unsafe fn multiply<const R: usize>(
             let scale = _mm512_set1_ps(activation.scale);
             let (scale_left, scale_right) =
                 (_mm512_mul_ps(load_scales(left), scale), _mm512_mul_ps(load_scales(right), scale));
-            total[r][0] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot_left), scale_left, total[r][0]);
-            total[r][1] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot_right), scale_right, total[r][1]);
+            *total_left = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot_left), scale_left, *total_left);
+            *total_right = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot_right), scale_right, *total_right);
         }
     }
     for (r, total) in total.into_iter().enumerate() {
