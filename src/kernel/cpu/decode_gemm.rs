@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::isa::Isa;
 use super::problem::Problem;
-use super::simd::{self, COLUMNS};
+use super::simd::{self, Aligned, COLUMNS};
 use super::tasks::{Task, split};
 use super::{info, supports};
 use crate::kernel::{CpuCall, CpuKernel, Engine, Kernel, KernelInfo, Scheme};
@@ -61,25 +61,27 @@ impl CpuKernel for DecodeGemm {
 }
 
 /// Buffers of one thread, kept from call to call.
-#[derive(Default)]
 struct Scratch {
     /// Activations of the task, `[rows][row_stride(k)]`.
     activations: Vec<f32>,
     /// Decoded weights, `[DEPTH][PANEL]`.
-    panel: Vec<f32>,
+    panel: Box<Aligned<[f32; DEPTH * PANEL]>>,
     /// Sums, `[rows][PANEL]`.
     sums: Vec<f32>,
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
+        activations: Vec::new(),
+        panel: Box::new(Aligned([0.0; DEPTH * PANEL])),
+        sums: Vec::new(),
+    });
 }
 
 impl DecodeGemm {
     fn task(&self, problem: &Problem<'_>, mut task: Task<'_>, scratch: &mut Scratch) {
         let (k, rows) = (problem.k, task.rows.len());
         scratch.activations.resize(rows * simd::row_stride(k), 0.0);
-        scratch.panel.resize(DEPTH * PANEL, 0.0);
         scratch.sums.resize(rows * PANEL, 0.0);
         simd::activations_f32(self.isa, problem.activations, k, task.rows.clone(), &mut scratch.activations);
         let global = problem.global(task.expert);
@@ -89,13 +91,13 @@ impl DecodeGemm {
                 let length = DEPTH.min(k - depth);
                 for column in (0..columns).step_by(COLUMNS) {
                     let panel = problem.panel(task.expert, first + column, COLUMNS.min(columns - column));
-                    simd::decode_f32(self.isa, panel, depth..depth + length, &mut scratch.panel[column..], PANEL);
+                    simd::decode_f32(self.isa, panel, depth..depth + length, &mut scratch.panel.0[column..], PANEL);
                 }
                 simd::gemm_f32(simd::GemmF32 {
                     columns: columns.next_multiple_of(16),
                     rows,
                     depth: length,
-                    weights: &scratch.panel,
+                    weights: &scratch.panel.0,
                     weights_stride: PANEL,
                     activations: &scratch.activations[depth..],
                     activations_stride: simd::row_stride(k),

@@ -8,7 +8,9 @@ use rayon::prelude::*;
 use super::codes::BLOCK;
 use super::isa::Isa;
 use super::problem::{Problem, Rows};
-use super::simd::{self, BLOCKS, COLUMNS, DEPTH, FloatWeights, IntegerBlock, IntegerColumns, IntegerWeights, STEP};
+use super::simd::{
+    self, Aligned, BLOCKS, COLUMNS, DEPTH, FloatWeights, IntegerBlock, IntegerColumns, IntegerWeights, STEP,
+};
 use super::tasks::{Task, split};
 use super::{info, supports};
 use crate::kernel::{CpuCall, CpuKernel, Engine, Kernel, KernelInfo, Scheme};
@@ -63,7 +65,7 @@ struct Scratch {
     floats: Vec<f32>,
     /// NVFP4 activations of the task, `[rows][k/16]`.
     integers: Vec<IntegerBlock>,
-    float_weights: Box<FloatWeights>,
+    float_weights: Box<Aligned<FloatWeights>>,
     integer_weights: Box<IntegerWeights>,
     /// `[rows][COLUMNS]`
     sums: Vec<f32>,
@@ -73,7 +75,7 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
         floats: Vec::new(),
         integers: Vec::new(),
-        float_weights: Box::new([[0.0; COLUMNS]; STEP]),
+        float_weights: Box::new(Aligned([[0.0; COLUMNS]; STEP])),
         integer_weights: Box::new([[IntegerColumns::ZERO; 2]; BLOCKS]),
         sums: Vec::new(),
     });
@@ -100,7 +102,7 @@ impl Stream {
             sums.clear();
             sums.resize(rows * COLUMNS, 0.0);
             match problem.activations {
-                Rows::Bf16(_) => simd::stream_f32(isa, panel, &scratch.floats, &mut scratch.float_weights, sums),
+                Rows::Bf16(_) => simd::stream_f32(isa, panel, &scratch.floats, &mut scratch.float_weights.0, sums),
                 Rows::Nvfp4 { .. } => {
                     simd::stream_integers(isa, panel, &scratch.integers, &mut scratch.integer_weights, sums);
                 }

@@ -34,6 +34,11 @@ pub const BLOCKS: usize = DEPTH / BLOCK;
 /// Values of k that are decoded to f32 at a time: with [`COLUMNS`] columns 16 KiB, which leaves room in a first-level cache.
 pub const STEP: usize = DEPTH / 2;
 
+/// Begins at a cache line: vectors of 64 bytes that straddle two lines take twice the time, those that straddle two pages far
+/// more.
+#[repr(align(64))]
+pub struct Aligned<T>(pub T);
+
 /// Decoded weights on their way from the decoder to the multiplier: `[STEP][COLUMNS]`.
 pub type FloatWeights = [[f32; COLUMNS]; STEP];
 
