@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use half::bf16;
 
+use super::ahead::Ahead;
 use super::chunk::Chunk;
 use super::{BLOCKS, COLUMNS, FloatWeights, STEP, portable, row_groups};
 use crate::kernel::cpu::codes::{BLOCK, E2M1};
@@ -50,6 +51,14 @@ pub fn decode_row(values: &[u8], scales: &[u8], to: &mut [f32]) {
 /// Blocks of a chunk to f32: `to[i * stride + column]` for the `i`th value of k of them. Begins at a multiple of 8.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 pub fn decode_f32(chunk: Chunk<'_>, blocks: Range<usize>, to: &mut [f32], stride: usize) {
+    let mut ahead = Ahead::of(chunk);
+    decode(chunk, blocks, to, stride, || ahead.ask());
+}
+
+/// As [`decode_f32`]; calls `beside` with each block of each half of the columns.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+#[inline]
+fn decode(chunk: Chunk<'_>, blocks: Range<usize>, to: &mut [f32], stride: usize, mut beside: impl FnMut()) {
     if blocks.is_empty() {
         return;
     }
@@ -60,6 +69,7 @@ pub fn decode_f32(chunk: Chunk<'_>, blocks: Range<usize>, to: &mut [f32], stride
         let to = to.as_mut_ptr().wrapping_add(half * VECTOR);
         each_block(chunk, half, blocks.clone(), |block, words| {
             let scale = scale(&scales, block);
+            beside();
             let mut to = to.wrapping_add((block * BLOCK - first) * stride);
             for mut word in words {
                 for _ in 0..8 {
@@ -88,16 +98,17 @@ pub fn stream_f32(
 ) {
     let rows = sums.len() / COLUMNS;
     assert!(blocks <= BLOCKS && first + blocks * BLOCK <= row_stride && activations.len() == rows * row_stride);
+    let mut ahead = Ahead::of(chunk);
     if rows <= FUSED_ROWS {
         let (activations, sums) = (activations[first.min(activations.len())..].as_ptr(), sums.as_mut_ptr());
         // SAFETY: `rows` rows of `row_stride` activations, of which `blocks * 16` from `first` on are read, and as many rows of
         // sums, by the assert above.
         unsafe {
             match rows {
-                1 => fused::<1>(chunk, blocks, activations, row_stride, sums),
-                2 => fused::<2>(chunk, blocks, activations, row_stride, sums),
-                3 => fused::<3>(chunk, blocks, activations, row_stride, sums),
-                4 => fused::<4>(chunk, blocks, activations, row_stride, sums),
+                1 => fused::<1>(chunk, blocks, activations, row_stride, sums, &mut ahead),
+                2 => fused::<2>(chunk, blocks, activations, row_stride, sums, &mut ahead),
+                3 => fused::<3>(chunk, blocks, activations, row_stride, sums, &mut ahead),
+                4 => fused::<4>(chunk, blocks, activations, row_stride, sums, &mut ahead),
                 _ => {}
             }
         }
@@ -105,7 +116,7 @@ pub fn stream_f32(
     }
     for begin in (0..blocks).step_by(STEP / BLOCK) {
         let end = blocks.min(begin + STEP / BLOCK);
-        decode_f32(chunk, begin..end, weights.as_flattened_mut(), COLUMNS);
+        decode(chunk, begin..end, weights.as_flattened_mut(), COLUMNS, || ());
         let weights = &weights[..(end - begin) * BLOCK];
         let first = first + begin * BLOCK;
         row_groups(rows, ROWS, |row, count| {
@@ -114,18 +125,18 @@ pub fn stream_f32(
             // SAFETY: `count` rows, `row_stride` activations and `COLUMNS` sums apart, by the assert above.
             unsafe {
                 match count {
-                    1 => multiply::<1>(weights, activations, row_stride, sums),
-                    2 => multiply::<2>(weights, activations, row_stride, sums),
-                    3 => multiply::<3>(weights, activations, row_stride, sums),
-                    4 => multiply::<4>(weights, activations, row_stride, sums),
-                    5 => multiply::<5>(weights, activations, row_stride, sums),
-                    6 => multiply::<6>(weights, activations, row_stride, sums),
-                    7 => multiply::<7>(weights, activations, row_stride, sums),
-                    8 => multiply::<8>(weights, activations, row_stride, sums),
-                    9 => multiply::<9>(weights, activations, row_stride, sums),
-                    10 => multiply::<10>(weights, activations, row_stride, sums),
-                    11 => multiply::<11>(weights, activations, row_stride, sums),
-                    _ => multiply::<ROWS>(weights, activations, row_stride, sums),
+                    1 => multiply::<1>(weights, activations, row_stride, sums, &mut ahead),
+                    2 => multiply::<2>(weights, activations, row_stride, sums, &mut ahead),
+                    3 => multiply::<3>(weights, activations, row_stride, sums, &mut ahead),
+                    4 => multiply::<4>(weights, activations, row_stride, sums, &mut ahead),
+                    5 => multiply::<5>(weights, activations, row_stride, sums, &mut ahead),
+                    6 => multiply::<6>(weights, activations, row_stride, sums, &mut ahead),
+                    7 => multiply::<7>(weights, activations, row_stride, sums, &mut ahead),
+                    8 => multiply::<8>(weights, activations, row_stride, sums, &mut ahead),
+                    9 => multiply::<9>(weights, activations, row_stride, sums, &mut ahead),
+                    10 => multiply::<10>(weights, activations, row_stride, sums, &mut ahead),
+                    11 => multiply::<11>(weights, activations, row_stride, sums, &mut ahead),
+                    _ => multiply::<ROWS>(weights, activations, row_stride, sums, &mut ahead),
                 }
             }
         });
@@ -144,6 +155,7 @@ unsafe fn fused<const R: usize>(
     activations: *const f32,
     row_stride: usize,
     sums: *mut f32,
+    ahead: &mut Ahead,
 ) {
     for half in 0..2 {
         let sums = sums.wrapping_add(half * VECTOR);
@@ -151,6 +163,7 @@ unsafe fn fused<const R: usize>(
         // SAFETY: as this function demands.
         let mut total: [__m512; R] = std::array::from_fn(|r| unsafe { _mm512_loadu_ps(sums.add(r * COLUMNS)) });
         each_block(chunk, half, 0..blocks, |block, words| {
+            ahead.ask();
             // Each half of the block has a sum of its own: with one sum a few rows would wait for its additions.
             let mut sum = [[_mm512_setzero_ps(); 2]; R];
             let [mut low, mut high] = words;
@@ -189,9 +202,13 @@ unsafe fn multiply<const R: usize>(
     activations: *const f32,
     row_stride: usize,
     sums: *mut f32,
+    ahead: &mut Ahead,
 ) {
     let mut total = [[_mm512_setzero_ps(); 2]; R];
     for (i, weights) in weights.iter().enumerate() {
+        if i % 4 == 0 {
+            ahead.ask();
+        }
         let weights = weights.as_ptr();
         // SAFETY: a line of weights is two vectors.
         let (left, right) = unsafe { (_mm512_loadu_ps(weights), _mm512_loadu_ps(weights.add(VECTOR))) };
@@ -237,7 +254,7 @@ pub fn chunk_scales(chunk: Chunk<'_>, half: usize) -> [__m512i; 4] {
     let (scales, stride) = chunk.scales_by_column();
     let scales = scales.wrapping_add(half * VECTOR * stride);
     // SAFETY: a chunk has 16 scales in each column.
-    transpose(std::array::from_fn(|i| gather(|c| unsafe { sixteen(scales.add((4 * c + i) * stride), stride) })))
+    transpose(std::array::from_fn(|i| gather(|c| unsafe { _mm_loadu_si128(scales.add((4 * c + i) * stride).cast()) })))
 }
 
 /// The scales of block `block` of 16 columns, from what [`chunk_scales`] returns.
@@ -274,9 +291,6 @@ pub fn each_block(chunk: Chunk<'_>, half: usize, blocks: Range<usize>, mut each:
                 // SAFETY: a chunk has two lines of 64 bytes, of eight blocks each, in each of twice 16 columns.
                 vectors[i] = gather(|c| unsafe { _mm_loadu_si128(columns[c].add(16 * pair).cast()) });
             }
-            for column in columns {
-                prefetch(column, stride);
-            }
         }
         for (pair, vectors) in vectors.into_iter().enumerate() {
             let [a, b, c, d] = transpose(vectors);
@@ -312,23 +326,4 @@ fn transpose([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
         _mm512_unpacklo_epi64(ab_high, cd_high),
         _mm512_unpackhi_epi64(ab_high, cd_high),
     ]
-}
-
-/// Asks for what lies one panel after `place` in memory: the same place of the columns that come next. Hardware prefetchers
-/// do not follow as many columns at once.
-#[inline]
-fn prefetch(place: *const u8, stride: usize) {
-    // SAFETY: a prefetch accesses nothing, whatever its address.
-    unsafe { _mm_prefetch::<_MM_HINT_T1>(place.wrapping_add(COLUMNS * stride).cast()) };
-}
-
-/// Loads 16 bytes, and asks for those one panel further.
-///
-/// # Safety
-/// 16 bytes are readable at `place`.
-#[inline]
-unsafe fn sixteen(place: *const u8, stride: usize) -> __m128i {
-    prefetch(place, stride);
-    // SAFETY: as this function demands.
-    unsafe { _mm_loadu_si128(place.cast()) }
 }

@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::*;
 
+use super::ahead::Ahead;
 use super::avx512::{chunk_scales, each_block, scale};
 use super::chunk::Chunk;
 use super::integers::{IntegerBlock, IntegerColumns, IntegerWeights, LANES, OFFSET};
@@ -48,19 +49,21 @@ pub fn stream_integers(
     assert!(blocks <= BLOCKS && first + blocks <= row_blocks && activations.len() == rows * row_blocks);
     decode(chunk, blocks, weights);
     let weights = &weights[..blocks];
+    let mut ahead = Ahead::of(chunk);
     row_groups(rows, ROWS, |row, count| {
         let activations = activations[row * row_blocks + first..].as_ptr();
         let sums = sums[row * COLUMNS..].as_mut_ptr();
         // SAFETY: `count` rows, `row_blocks` blocks of activations and `COLUMNS` sums apart, by the assert above.
         unsafe {
             match count {
-                1 => multiply::<1>(weights, activations, row_blocks, sums),
-                2 => multiply::<2>(weights, activations, row_blocks, sums),
-                3 => multiply::<3>(weights, activations, row_blocks, sums),
-                _ => multiply::<ROWS>(weights, activations, row_blocks, sums),
+                1 => multiply::<1>(weights, activations, row_blocks, sums, &mut ahead),
+                2 => multiply::<2>(weights, activations, row_blocks, sums, &mut ahead),
+                3 => multiply::<3>(weights, activations, row_blocks, sums, &mut ahead),
+                _ => multiply::<ROWS>(weights, activations, row_blocks, sums, &mut ahead),
             }
         }
     });
+    ahead.ask_all();
 }
 
 /// Decodes a chunk to unsigned bytes and f32 scales.
@@ -102,9 +105,11 @@ unsafe fn multiply<const R: usize>(
     activations: *const IntegerBlock,
     row_blocks: usize,
     sums: *mut f32,
+    ahead: &mut Ahead,
 ) {
     let mut total = [[_mm512_setzero_ps(); 2]; R];
     for (block, weights) in weights.iter().enumerate() {
+        ahead.ask();
         let [left, right] = weights;
         for (r, [total_left, total_right]) in total.iter_mut().enumerate() {
             // SAFETY: as this function demands.

@@ -4,6 +4,8 @@
 //! lanes, and an activation is one broadcast for all of them. The loops work on chunks of [`DEPTH`] values of k ([`Chunk`]).
 
 #[cfg(target_arch = "x86_64")]
+mod ahead;
+#[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
