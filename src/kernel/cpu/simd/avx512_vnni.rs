@@ -47,9 +47,14 @@ pub fn stream_integers(
 ) {
     let rows = sums.len() / COLUMNS;
     assert!(blocks <= BLOCKS && first + blocks <= row_blocks && activations.len() == rows * row_blocks);
-    decode(chunk, blocks, weights);
-    let weights = &weights[..blocks];
     let mut ahead = Ahead::of(chunk);
+    // With few rows decoding takes the most time, and memory sets the pace.
+    decode(chunk, blocks, weights, || {
+        if rows <= ROWS {
+            ahead.ask();
+        }
+    });
+    let weights = &weights[..blocks];
     row_groups(rows, ROWS, |row, count| {
         let activations = activations[row * row_blocks + first..].as_ptr();
         let sums = sums[row * COLUMNS..].as_mut_ptr();
@@ -66,10 +71,10 @@ pub fn stream_integers(
     ahead.ask_all();
 }
 
-/// Decodes a chunk to unsigned bytes and f32 scales.
+/// Decodes a chunk to unsigned bytes and f32 scales; calls `beside` with each block of each half of the columns.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
 #[inline]
-fn decode(chunk: Chunk<'_>, blocks: usize, to: &mut IntegerWeights) {
+fn decode(chunk: Chunk<'_>, blocks: usize, to: &mut IntegerWeights, mut beside: impl FnMut()) {
     // The permutation looks at six bits of an index: four copies of the table make the upper two, bits of a neighbouring
     // nibble, not matter.
     // SAFETY: the table holds 16 bytes.
@@ -78,6 +83,7 @@ fn decode(chunk: Chunk<'_>, blocks: usize, to: &mut IntegerWeights) {
     for half in 0..2 {
         let scales = chunk_scales(chunk, half);
         each_block(chunk, half, 0..blocks, |block, words| {
+            beside();
             let to = &mut to[block][half];
             for (quads, word) in to.quads.as_chunks_mut::<2>().0.iter_mut().zip(words) {
                 let even = _mm512_permutexvar_epi8(word, table);
