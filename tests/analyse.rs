@@ -24,7 +24,7 @@ fn floor_of_one_token_through_gemm1_by_hand() {
     assert_eq!(bound.write_bytes, 8_192);
     assert_eq!(bound.flops, 50_331_648);
     // 14 168 096 B / 4.43 TB/s = 3198.216 ns, 8192 B / 4 TB/s = 2.048 ns, launch 1200 ns.
-    close(bound.floor_ns, 3198.215_801 + 2.048 + 1200.0);
+    close(bound.floor_ns, 3_198.215_801 + 2.048 + 1200.0);
     assert_eq!(bound.limited_by, LimitedBy::Memory);
 }
 
