@@ -24,31 +24,39 @@ pub struct TokenShare {
     pub share: f64,
 }
 
-type Key = (CaseKey, ConditionsKey, Scheme);
-/// A stage's case, its best kernel, its time and the layers.
-type Entry = (CaseKey, Stage, KernelId, f64, u32);
+/// The best kernel of one stage.
+struct Best {
+    case: CaseKey,
+    kernel: KernelId,
+    ns: f64,
+    layers: u32,
+}
 
 /// The share of a token time of `tpot_ms` for each batch and scheme: gemm1 and gemm2 together where both were timed,
 /// else the whole layer, where that was.
 pub fn token_shares(results: &Results, tpot_ms: f64) -> Vec<TokenShare> {
-    let mut cells: BTreeMap<Key, Vec<Entry>> = BTreeMap::new();
+    let mut groups: BTreeMap<(CaseKey, ConditionsKey, Scheme), Vec<Best>> = BTreeMap::new();
     for sweep in sweeps(results) {
         for block in &sweep.schemes {
             for cell in &block.cells {
                 let Some(best) = cell.best() else { continue };
                 let case = CaseKey::of(cell.case);
-                let common = CaseKey { stage: Stage::Ffn, experts: 0, n: 0, k: 0, ..case.clone() };
-                let layers = cell.case.moe_layers.saturating_mul(cell.case.pp);
-                let entry = (case, cell.case.stage, best.row.kernel.id.clone(), best.time.median_ns, layers);
-                cells.entry((common, sweep.key.conditions, block.scheme)).or_default().push(entry);
+                // What the stages of one layer share.
+                let layer = CaseKey { stage: Stage::Ffn, experts: 0, n: 0, k: 0, ..case.clone() };
+                groups.entry((layer, sweep.key.conditions, block.scheme)).or_default().push(Best {
+                    case,
+                    kernel: best.row.kernel.id.clone(),
+                    ns: best.time.median_ns,
+                    layers: cell.case.moe_layers.saturating_mul(cell.case.pp),
+                });
             }
         }
     }
-    cells.into_iter().filter_map(|((_, _, scheme), entries)| share_of(scheme, entries, tpot_ms)).collect()
+    groups.into_iter().filter_map(|((_, _, scheme), stages)| share_of(scheme, stages, tpot_ms)).collect()
 }
 
-fn share_of(scheme: Scheme, entries: Vec<Entry>, tpot_ms: f64) -> Option<TokenShare> {
-    let has = |stage| entries.iter().any(|e| e.1 == stage);
+fn share_of(scheme: Scheme, stages: Vec<Best>, tpot_ms: f64) -> Option<TokenShare> {
+    let has = |stage| stages.iter().any(|best| best.case.stage == stage);
     let wanted: &[Stage] = if has(Stage::Gemm1) && has(Stage::Gemm2) {
         &[Stage::Gemm1, Stage::Gemm2]
     } else if has(Stage::Ffn) {
@@ -56,10 +64,15 @@ fn share_of(scheme: Scheme, entries: Vec<Entry>, tpot_ms: f64) -> Option<TokenSh
     } else {
         return None;
     };
-    let mut chosen = entries.into_iter().filter(|e| wanted.contains(&e.1));
-    let (case, stage, kernel, ns, layers) = chosen.next()?;
-    let mut stages = vec![(stage, kernel, ns)];
-    stages.extend(chosen.map(|(_, stage, kernel, ns, _)| (stage, kernel, ns)));
-    let ns = f64::from(layers) * stages.iter().map(|s| s.2).sum::<f64>();
-    Some(TokenShare { case, scheme, stages, layers, ns, share: ns / (tpot_ms * 1e6) })
+    let chosen: Vec<Best> = stages.into_iter().filter(|best| wanted.contains(&best.case.stage)).collect();
+    let Best { case, layers, .. } = chosen.first()?;
+    let ns = f64::from(*layers) * chosen.iter().map(|best| best.ns).sum::<f64>();
+    Some(TokenShare {
+        case: case.clone(),
+        scheme,
+        layers: *layers,
+        ns,
+        share: ns / (tpot_ms * 1e6),
+        stages: chosen.into_iter().map(|best| (best.case.stage, best.kernel, best.ns)).collect(),
+    })
 }

@@ -22,4 +22,4 @@ pub use row::{
     TimeRecord, VerifyRecord,
 };
 pub use schema::results_schema;
-pub use write::{write, write_json, write_text};
+pub use write::{write, write_bytes, write_json, write_text};

@@ -23,7 +23,15 @@ pub fn write(path: &Path, results: &Results) -> Result<(), FileError> {
 /// # Errors
 /// As [`write()`].
 pub fn write_text(path: &Path, text: &str) -> Result<(), FileError> {
-    write_atomic(path, |out| out.write_all(text.as_bytes()))
+    write_bytes(path, text.as_bytes())
+}
+
+/// Writes any other file, such as a picture, with the same promise as [`write`].
+///
+/// # Errors
+/// As [`write`].
+pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    write_atomic(path, |out| out.write_all(bytes))
 }
 
 /// Writes results as JSON.

@@ -25,7 +25,7 @@ pub(super) fn warnings(results: &Results) -> String {
     }
     for status in [Status::Wrong, Status::Impossible, Status::Failed, Status::Timeout] {
         items.extend(grouped(results, |row| {
-            let reason = row.reason.clone().unwrap_or_default();
+            let reason = row.reason.as_deref().unwrap_or_default();
             if row.status == status { vec![format!("{}: {reason}", status.as_str())] } else { Vec::new() }
         }));
     }
