@@ -22,11 +22,12 @@ mod variables;
 
 pub use limit::MOST_FUNCTIONS;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::rc::Rc;
 
 use crate::analyse::work;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Scheme};
 use crate::measure::{BenchCase, BenchGroup, BenchThroughput, NamedSubject, OpenCase};
 use crate::shape::Case;
 use device::{Bench, Open};
@@ -34,7 +35,8 @@ use limit::Planned;
 use variables::{Asked, PREFIX};
 
 /// The groups that `variables` (of the environment; those without the prefix `MOEBIUS_BENCH_` are passed over) ask for:
-/// one for each combination of model, parallelism, experts, experts per token and stage, with a case for each batch.
+/// one for each combination of model, parallelism, experts, experts per token, stage and scheme, with a case for each
+/// batch: kernels of different schemes compute different things and do not compete.
 /// Nothing is loaded before a case is opened. `note` is told in one sentence of everything that is left out.
 ///
 /// # Errors
@@ -52,8 +54,8 @@ pub fn groups(
         let infos: Vec<_> = kernels.iter().map(|kernel| kernel.info()).collect();
         limit::limit(&mut planned, &infos, note);
     }
-    let groups = planned.chunk_by(|a, b| label(&a.case) == label(&b.case)).filter_map(|members| {
-        let label = label(&members.first()?.case);
+    let groups = planned.chunk_by(|a, b| a.label() == b.label()).filter_map(|members| {
+        let label = members.first()?.label();
         let cases = members.iter().map(|planned| bench_case(planned, &kernels, &open)).collect();
         Some(BenchGroup { label, settings: settings.clone(), cases })
     });
@@ -66,6 +68,13 @@ fn label(case: &Case) -> String {
     format!("{} tp{}{ep} {} {}", case.model, case.tp, case.stage, case.routing)
 }
 
+impl Planned {
+    /// What its group is called.
+    fn label(&self) -> String {
+        format!("{} {}", label(&self.case), self.scheme)
+    }
+}
+
 /// The cases, each with the kernels that can compute it.
 fn computable(
     cases: Vec<Case>,
@@ -75,20 +84,26 @@ fn computable(
     let mut planned = Vec::new();
     let mut first_refusal = None;
     for case in cases {
-        let mut able = Vec::new();
+        let mut able: BTreeMap<Scheme, Vec<usize>> = BTreeMap::new();
         for (at, kernel) in kernels.iter().enumerate() {
             match case.unsupported().map(str::to_owned).or_else(|| kernel.supports(&case).err()) {
-                None => able.push(at),
+                None => able.entry(kernel.info().scheme).or_default().push(at),
                 Some(reason) => {
                     note(&format!("{} batch {}: {} is left out: {reason}", label(&case), case.batch, kernel.info().id));
                     first_refusal.get_or_insert(reason);
                 }
             }
         }
-        if !able.is_empty() {
-            planned.push(Planned { case, kernels: able });
+        planned.extend(able.into_iter().map(|(scheme, kernels)| Planned { case: case.clone(), scheme, kernels }));
+    }
+    // The cases of a group side by side; a stable sort keeps the order in which they were asked for.
+    let mut order: Vec<String> = Vec::new();
+    for label in planned.iter().map(Planned::label) {
+        if !order.contains(&label) {
+            order.push(label);
         }
     }
+    planned.sort_by_key(|planned| order.iter().position(|label| *label == planned.label()));
     match first_refusal {
         Some(reason) if planned.is_empty() => Err(format!("no kernel can compute any of the cases: {reason}")),
         _ => Ok(planned),
@@ -99,17 +114,15 @@ fn bench_case(planned: &Planned, kernels: &[Rc<Box<dyn Kernel>>], open: &Open) -
     let members: Vec<_> = planned.kernels.iter().filter_map(|&at| kernels.get(at).cloned()).collect();
     BenchCase {
         parameter: planned.case.batch.to_string(),
-        throughput: throughput(&planned.case, &members),
+        throughput: throughput(&planned.case, planned.scheme),
         kernels: members.iter().map(|kernel| kernel.info().id.to_string()).collect(),
         open: opener(planned.case.clone(), members, open.clone()),
     }
 }
 
-/// What every kernel of the case moves and computes. Of schemes whose activations differ in size the least counts, so that
-/// no kernel is credited with bytes that it need not move.
-fn throughput(case: &Case, kernels: &[Rc<Box<dyn Kernel>>]) -> BenchThroughput {
-    let works = kernels.iter().filter_map(|kernel| work(case, kernel.info().scheme));
-    let bytes = works.map(|work| work.weight_bytes + work.activation_bytes + work.write_bytes).min();
+/// What a call moves at least and computes.
+fn throughput(case: &Case, scheme: Scheme) -> BenchThroughput {
+    let bytes = work(case, scheme).map(|work| work.weight_bytes + work.activation_bytes + work.write_bytes);
     BenchThroughput { bytes: bytes.unwrap_or_default(), flops: case.useful_flops() }
 }
 
@@ -146,7 +159,12 @@ mod tests {
         let (groups, notes) = made(&[]);
         let groups = groups.unwrap();
         let labels: Vec<&str> = groups.iter().map(|group| group.label.as_str()).collect();
-        assert_eq!(labels, ["glm-5 tp8 gemm1 uniform", "glm-5 tp8 gemm2 uniform"]);
+        let schemes = ["nvfp4-w4a4", "nvfp4-w4a16"];
+        let expected: Vec<String> = ["gemm1", "gemm2"]
+            .iter()
+            .flat_map(|stage| schemes.map(|scheme| format!("glm-5 tp8 {stage} uniform {scheme}")))
+            .collect();
+        assert_eq!(labels, expected);
         let batches: Vec<&str> = groups[0].cases.iter().map(|case| case.parameter.as_str()).collect();
         assert_eq!(batches, ["1", "8", "64"]);
         assert!(notes.is_empty(), "{notes:?}");
@@ -168,8 +186,8 @@ mod tests {
         ];
         let groups = made(&axes).0.unwrap();
         let mut labels: Vec<&str> = groups.iter().map(|group| group.label.as_str()).collect();
-        assert_eq!(labels.len(), 2 * 2 * 2 * 2);
-        assert!(labels.contains(&"glm-5 experts 64 top-k 4 tp4 ep2 gemm2 uniform"), "{labels:?}");
+        assert_eq!(labels.len(), 2 * 2 * 2 * 2 * 2);
+        assert!(labels.contains(&"glm-5 experts 64 top-k 4 tp4 ep2 gemm2 uniform nvfp4-w4a16"), "{labels:?}");
         labels.sort_unstable();
         labels.dedup();
         assert_eq!(labels.len(), groups.len());

@@ -1,7 +1,7 @@
 //! Which functions are left out when there are too many.
 
 use super::variables::PREFIX;
-use crate::kernel::KernelInfo;
+use crate::kernel::{KernelInfo, Scheme};
 use crate::shape::Case;
 
 /// Most functions of a benchmark, unless all are asked for: each takes about a second.
@@ -11,6 +11,8 @@ pub const MOST_FUNCTIONS: usize = 200;
 pub(super) struct Planned {
     /// The case.
     pub case: Case,
+    /// What the kernels compute.
+    pub scheme: Scheme,
     /// Kernels, by their place among all.
     pub kernels: Vec<usize>,
 }
@@ -22,7 +24,7 @@ pub(super) fn limit(planned: &mut Vec<Planned>, kernels: &[&KernelInfo], note: &
     if all <= MOST_FUNCTIONS {
         return;
     }
-    for Planned { case, kernels: members } in planned.iter_mut() {
+    for Planned { case, kernels: members, .. } in planned.iter_mut() {
         *members = best_tiles(case, members, kernels);
     }
     let thinned = count(planned);
@@ -94,7 +96,7 @@ fn traffic(case: &Case, tile: &str) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{KernelId, Scheme};
+    use crate::kernel::KernelId;
     use crate::shape::{CaseSpec, Model, Routing};
 
     fn kernel(family: &str, configuration: &str, tile: &str) -> KernelInfo {
@@ -135,7 +137,7 @@ mod tests {
             (1..=70).map(|side| kernel("native", &format!("128x{side}x64"), &format!("128x{side}x64"))).collect();
         let kernels: Vec<&KernelInfo> = kernels.iter().collect();
         let run = |cases: usize, members: usize| {
-            let plan = |_| Planned { case: case(8), kernels: (0..members).collect() };
+            let plan = |_| Planned { case: case(8), scheme: Scheme::Nvfp4W4a16, kernels: (0..members).collect() };
             let mut planned: Vec<Planned> = (0..cases).map(plan).collect();
             let mut notes = Vec::new();
             limit(&mut planned, &kernels, &mut |note| notes.push(note.to_owned()));

@@ -141,7 +141,7 @@ pub struct RunArgs {
     /// Wanted half-width of the 95% interval of each median, in percent [default: 1 on a GPU, 5 on the CPU]
     #[arg(long, value_name = "PERCENT", help_heading = "Measurement")]
     pub precision: Option<f64>,
-    /// Longest sampling of one kernel in one case, in seconds [default: 2]
+    /// Longest sampling of one kernel in one case, in seconds; what one leaves unused goes to the others [default: 0.5]
     #[arg(long, value_name = "SECONDS", help_heading = "Measurement")]
     pub time_limit: Option<f64>,
     /// Give every kernel full precision, also those far from the best

@@ -21,6 +21,20 @@ impl CliError {
     }
 }
 
+/// A usage error of the argument parser on one line: what is wrong, its hints, and where help is.
+pub fn usage_sentence(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let mut parts = Vec::new();
+    for paragraph in text.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty()) {
+        if paragraph.starts_with("Usage:") {
+            continue;
+        }
+        let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+        parts.push(line.strip_prefix("error: ").unwrap_or(&line).trim_end_matches('.').to_owned());
+    }
+    parts.join("; ")
+}
+
 /// Prints to standard output. A closed pipe ends the program quietly, as it does for other tools.
 ///
 /// # Errors

@@ -24,10 +24,13 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // clap prints help and version as errors too, which end well.
-            let code = if error.use_stderr() { 2 } else { 0 };
+            // clap gives help and version as errors too, which end well.
+            if error.use_stderr() {
+                eprintln!("moebius: {}", error::usage_sentence(&error));
+                return ExitCode::from(2);
+            }
             let _ = error.print();
-            return ExitCode::from(code);
+            return ExitCode::SUCCESS;
         }
     };
     let outcome = match cli.verb {

@@ -218,9 +218,9 @@ fn sweep(
         Some(path) => write(path, results).map_err(CliError::machine),
         None => Ok(()),
     };
+    let cancel = cancel_on_interrupt()?;
     // Said before an hour of measuring, not after it.
     save(&results)?;
-    let cancel = cancel_on_interrupt()?;
     let progress = std::cell::RefCell::new(Progress::new());
     let mut saved = Instant::now();
     let mut trouble = Ok(());

@@ -47,16 +47,15 @@ impl Settings {
         }
     }
 
-    /// For kernels on a processor, whose samples are noisy and slow: two seconds per subject, less when all are known
-    /// to 5%, whatever the verdicts.
+    /// For kernels on a processor, whose samples are noisy and slow: half a second per subject, two seconds for the four
+    /// of a case, less when the best are known to 5%, whatever the verdicts; six rounds in any case, which verdicts need.
     pub fn cpu(seed: u64) -> Self {
         Settings {
             precision: 0.05,
             verdict_precision: f64::INFINITY,
-            time_limit: Duration::from_secs(2),
+            time_limit: Duration::from_millis(500),
             warmup_rounds: 1,
             min_rounds: 12,
-            sure_rounds: 3,
             ..Settings::gpu(seed)
         }
     }

@@ -26,10 +26,10 @@ pub fn write_text(path: &Path, text: &str) -> Result<(), FileError> {
     write_bytes(path, text.as_bytes())
 }
 
-/// Writes any other file, such as a picture, with the same promise as [`write`].
+/// Writes any other file, such as a picture, with the same promise as [`write()`].
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     write_atomic(path, |out| out.write_all(bytes))
 }
