@@ -5,43 +5,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::args::CalibrateArgs;
 use super::error::{CliError, print, print_json};
 use crate::analyse::units;
-use crate::device::cuda::{self, Cuda, DeviceError, Support};
+use crate::device::cuda::{Cuda, DeviceError, Support};
 use crate::device::nvml::Telemetry;
 use crate::device::{cpu, cuda_ceilings};
-use crate::kernel::cuda_kernels;
 use crate::record::{Ceilings, Device, Extra, Host, Tool};
-
-/// A device that kernels can run on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// The processor.
-    Cpu,
-    /// A GPU.
-    Cuda(usize),
-}
+use crate::sweep::Target;
 
 /// Reads `--device`.
 ///
 /// # Errors
 /// Neither `cpu` nor `cuda:N`.
-pub fn choose(flag: Option<&str>) -> Result<Choice, CliError> {
-    let wrong = |text: &str| CliError::input(format!("--device {text}: give cpu or cuda:N, such as cuda:0"));
-    match flag {
-        // A build without kernels for the GPU here measures the processor.
-        None => Ok(match cuda::gpus() {
-            Ok(gpus) => gpus
-                .iter()
-                .find(|gpu| !cuda_kernels(gpu).is_empty())
-                .map_or(Choice::Cpu, |gpu| Choice::Cuda(gpu.ordinal)),
-            Err(_) => Choice::Cpu,
-        }),
-        Some("cpu") => Ok(Choice::Cpu),
-        Some("cuda") => Ok(Choice::Cuda(0)),
-        Some(text) => {
-            let number = text.strip_prefix("cuda:").ok_or_else(|| wrong(text))?;
-            number.parse().map(Choice::Cuda).map_err(|_| wrong(text))
-        }
-    }
+pub fn choose(flag: Option<&str>) -> Result<Target, CliError> {
+    Target::named(flag).map_err(|reason| CliError::input(format!("--device {reason}")))
 }
 
 /// This program.
@@ -110,8 +85,8 @@ pub fn cpu_device() -> (Device, Ceilings) {
 /// No such device.
 pub fn calibrate(args: &CalibrateArgs) -> Result<u8, CliError> {
     let (device, ceilings) = match choose(args.device.as_deref())? {
-        Choice::Cpu => cpu_device(),
-        Choice::Cuda(ordinal) => {
+        Target::Cpu => cpu_device(),
+        Target::Cuda(ordinal) => {
             let (_, device, ceilings) = cuda_device(ordinal)?;
             (device, ceilings)
         }

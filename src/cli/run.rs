@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::args::{KernelArgs, L2Arg, LaunchArg, RunArgs, VerifyArgs};
 use super::error::{CliError, print};
-use super::machine::{self, Choice};
+use super::machine;
 use super::progress::Progress;
 use super::{cases, kernels};
 use crate::analyse::units::duration;
@@ -16,7 +16,7 @@ use crate::device::cuda::Cuda;
 use crate::record::{Extra, L2, Launch, Results, Row, SCHEMA, Status, write, write_json};
 use crate::report::{TableOptions, table};
 use crate::shape::Case;
-use crate::sweep::{Control, CpuRig, CudaRig, SweepSettings};
+use crate::sweep::{Control, CpuRig, CudaRig, SweepSettings, Target};
 use crate::verify::correctness_cases;
 
 /// How often the rows so far are written while a sweep goes on.
@@ -193,12 +193,12 @@ fn sweep(
     asked: Extra,
 ) -> Result<Results, CliError> {
     let (cuda, device, ceilings, kernels) = match machine::choose(kernel_args.device.as_deref())? {
-        Choice::Cpu => {
+        Target::Cpu => {
             let kernels = kernels::on_cpu(kernel_args)?;
             let (device, ceilings) = machine::cpu_device();
             (None, device, ceilings, kernels)
         }
-        Choice::Cuda(ordinal) => {
+        Target::Cuda(ordinal) => {
             let (cuda, device, ceilings) = machine::cuda_device(ordinal)?;
             let kernels = kernels::on_cuda(kernel_args, &cuda)?;
             (Some(cuda), device, ceilings, kernels)
