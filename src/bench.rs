@@ -142,7 +142,10 @@ mod tests {
 
     fn made(variables: &[(&str, &str)]) -> (Result<Vec<BenchGroup>, String>, Vec<String>) {
         let mut notes = Vec::new();
-        let variables = [("DEVICE", "cpu")].iter().chain(variables).map(|(name, value)| (format!("{PREFIX}{name}").into(), (*value).into()));
+        let variables = [("DEVICE", "cpu")]
+            .iter()
+            .chain(variables)
+            .map(|(name, value)| (format!("{PREFIX}{name}").into(), (*value).into()));
         let groups = groups(variables, &mut |note| notes.push(note.to_owned()));
         (groups, notes)
     }
