@@ -85,7 +85,7 @@ pub struct CaseArgs {
     /// Seed of routing, operands and sampling order
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// The cases of a results file, with its kernels where --kernel names none
+    /// The cases of a results file, with its kernels where --kernel names none, and its ceilings if they are of this device
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "model", "model_config", "shape", "tp", "ep", "ep_rank", "pp", "batch", "experts", "top_k", "stage", "routing",
     ])]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::args::{CaseArgs, KernelArgs};
 use super::error::CliError;
-use crate::record::{self, Row};
+use crate::record::{self, Ceilings, Device, Row};
 use crate::shape::{
     Case, CaseSpec, GemmShape, MAX_BATCH, MAX_EXPERTS, MAX_ROWS, MAX_WIDTH, Model, ModelConfig, Parallelism, QuantHint,
     Routing, Stage, parse_list,
@@ -22,6 +22,8 @@ pub struct Wanted {
     pub quantisation: Option<QuantHint>,
     /// The kernels that `--cells` names, by their ids.
     pub kernels: Vec<String>,
+    /// What the file of `--cells` says of its device.
+    pub measured: Option<(Device, Ceilings)>,
 }
 
 impl Wanted {
@@ -64,13 +66,18 @@ pub fn cases(args: &CaseArgs) -> Result<Wanted, CliError> {
         seed: args.seed,
         model,
     };
-    Ok(Wanted { cases: spec.build().map_err(CliError::input)?, quantisation, kernels: Vec::new() })
+    Ok(Wanted { cases: spec.build().map_err(CliError::input)?, quantisation, kernels: Vec::new(), measured: None })
 }
 
 /// The cases and kernels of a results file.
 fn cells(path: &Path) -> Result<Wanted, CliError> {
     let results = record::read(path).map_err(CliError::input)?;
-    let mut wanted = Wanted { cases: Vec::new(), quantisation: None, kernels: Vec::new() };
+    let mut wanted = Wanted {
+        cases: Vec::new(),
+        quantisation: None,
+        kernels: Vec::new(),
+        measured: Some((results.device, results.ceilings)),
+    };
     for Row { case, kernel, .. } in results.rows {
         let GemmShape { experts, n, k } = case.shape;
         // Imported rows may come without the rows of each expert, and a file may hold any number.

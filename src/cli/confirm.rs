@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::error::CliError;
 use crate::analyse::{Comparison, Gate, VerdictRecord};
 use crate::measure::{Series, judge_paired};
-use crate::record::{CellKey, ConditionsKey, Results, Status, read, write};
+use crate::record::{CellKey, ConditionsKey, Launch, Results, Status, read, write};
 
 /// Runs of each build. Their medians are what is compared, so that what differs from run to run counts as noise.
 const RUNS: u32 = 8;
@@ -85,7 +85,9 @@ fn measure(
         .arg("run")
         .arg("--cells")
         .arg(cells)
-        .args(["--l2", conditions.l2.as_str(), "--launch", conditions.launch.as_str()])
+        .args(["--l2", conditions.l2.as_str()])
+        // The processor knows one way only.
+        .args((conditions.launch != Launch::Host).then_some(["--launch", conditions.launch.as_str()]).iter().flatten())
         .args(device.into_iter().flat_map(|device| ["--device", device]))
         .arg("--out")
         .arg(out)

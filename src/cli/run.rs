@@ -13,7 +13,7 @@ use super::{cases, kernels};
 use crate::analyse::units::duration;
 use crate::analyse::{bind, judge_again, mark_impossible, token_shares};
 use crate::device::cuda::Cuda;
-use crate::record::{Ceilings, Extra, L2, Launch, Results, Row, SCHEMA, Status, write, write_json};
+use crate::record::{Ceilings, Device, Extra, L2, Launch, Results, Row, SCHEMA, Status, write, write_json};
 use crate::report::{TableOptions, table};
 use crate::shape::Case;
 use crate::sweep::{Control, CpuRig, CudaRig, SweepSettings};
@@ -50,7 +50,7 @@ pub fn run(args: &RunArgs) -> Result<u8, CliError> {
         seed: args.cases.seed,
         memory_bytes: CPU_MEMORY,
     };
-    let results = sweep(&cases, &kernel_args, settings, Some(&args.out), asked(args))?;
+    let results = sweep(&cases, &kernel_args, settings, wanted.measured, Some(&args.out), asked(args))?;
     if args.json {
         let mut text = Vec::new();
         write_json(&mut text, &results).map_err(CliError::machine)?;
@@ -96,7 +96,7 @@ pub fn verify(args: &VerifyArgs) -> Result<u8, CliError> {
     };
     let mut asked = Extra::default();
     asked.insert("verify".to_owned(), true.into());
-    let results = sweep(&cases, &kernel_args, settings, args.out.as_deref(), asked)?;
+    let results = sweep(&cases, &kernel_args, settings, None, args.out.as_deref(), asked)?;
     if args.json {
         let mut text = Vec::new();
         write_json(&mut text, &results).map_err(CliError::machine)?;
@@ -196,6 +196,7 @@ fn sweep(
     cases: &[Case],
     kernel_args: &KernelArgs,
     settings: SweepSettings,
+    measured: Option<(Device, Ceilings)>,
     out: Option<&Path>,
     asked: Extra,
 ) -> Result<Results, CliError> {
@@ -204,8 +205,12 @@ fn sweep(
         Some(cuda) => kernels::on_cuda(kernel_args, cuda)?,
         None => kernels::on_cpu(kernel_args)?,
     };
-    // Without times there is nothing to hold against a ceiling.
-    let ceilings = if settings.timing { machine::ceilings(cuda.as_ref(), &device)? } else { Ceilings::default() };
+    let ceilings = match measured {
+        // Without times there is nothing to hold against a ceiling.
+        _ if !settings.timing => Ceilings::default(),
+        Some((measured_device, ceilings)) if measured_device == device => ceilings,
+        _ => machine::ceilings(cuda.as_ref(), &device)?,
+    };
     let mut results = Results {
         schema: SCHEMA.to_owned(),
         tool: machine::tool(),
