@@ -50,10 +50,7 @@ fn assert_same_weights(made: &Weights, expected: &Weights, what: &str) {
 
 fn assert_same_activations(made: &Activations, expected: &Activations, what: &str) {
     let same = match (made, expected) {
-        (
-            Activations::Nvfp4 { values, scales, globals },
-            Activations::Nvfp4 { values: v, scales: s, globals: g },
-        ) => {
+        (Activations::Nvfp4 { values, scales, globals }, Activations::Nvfp4 { values: v, scales: s, globals: g }) => {
             assert_eq!(bits(globals), bits(g), "{what}: globals");
             values == v && scales == s
         }
@@ -185,8 +182,7 @@ fn the_reference_kernel_agrees_with_the_reference_of_the_host() {
                 }
                 .expect("a reference");
                 let at = operands.at(&cuda, &offsets);
-                let made =
-                    gpu_reference(&cuda, support(&cuda), &shape, scheme, &at, 70, columns).expect("a reference");
+                let made = gpu_reference(&cuda, support(&cuda), &shape, scheme, &at, 70, columns).expect("a reference");
                 assert_eq!(made.values().len(), expected.values().len());
                 for (i, (a, b)) in made.values().iter().zip(expected.values()).enumerate() {
                     let (sum, expected_sum) = (f64::from(made.abs_sums()[i]), f64::from(expected.abs_sums()[i]));

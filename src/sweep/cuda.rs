@@ -273,9 +273,8 @@ impl<'a> CudaRig<'a> {
             let scheme = kernels[at].info().scheme;
             if let Entry::Vacant(place) = activations.entry(scheme) {
                 let globals = ActivationGlobals::PerLayer;
-                let device =
-                    DeviceActivations::generate(self.cuda, self.support, rows, k, scheme, case.seed, globals)
-                        .map_err(|e| e.to_string())?;
+                let device = DeviceActivations::generate(self.cuda, self.support, rows, k, scheme, case.seed, globals)
+                    .map_err(|e| e.to_string())?;
                 place.insert(device);
             }
         }

@@ -136,10 +136,9 @@ impl DeviceWeights {
             Scheme::Bf16 => Format::Bf16,
         };
         let GemmShape { experts, n, k } = shape;
-        let rows = experts
-            .checked_mul(n)
-            .filter(|&rows| rows <= i32::MAX as u32)
-            .ok_or_else(|| DeviceError::Kernel(format!("{experts} experts of {n} rows are too many rows of weights")))?;
+        let rows = experts.checked_mul(n).filter(|&rows| rows <= i32::MAX as u32).ok_or_else(|| {
+            DeviceError::Kernel(format!("{experts} experts of {n} rows are too many rows of weights"))
+        })?;
         let source = WeightSource::new(seed, layer, shape);
         let factors: Vec<f32> = (0..experts).map(|e| source.factor(e)).collect();
         let group_rows: Vec<u32> = (0..=experts).map(|e| e * n).collect();

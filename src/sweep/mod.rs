@@ -15,8 +15,8 @@ pub use cuda::CudaRig;
 pub use cuda_operands::{DeviceActivations, DeviceWeights, Output};
 pub use cuda_reference::gpu_reference;
 pub use cuda_subjects::cuda_subjects;
-pub use target::Target;
 pub use schemes::accumulation;
+pub use target::Target;
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
