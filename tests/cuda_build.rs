@@ -205,6 +205,22 @@ fn a_checkout_wins_and_its_content_is_its_identity() {
 }
 
 #[test]
+fn without_architectures_nothing_of_cuda_can_stop_the_build() {
+    let dir = TempDir::new().unwrap();
+    let missing = dir.path().join("missing");
+    let settings = Settings {
+        archs: Some("none".to_owned()),
+        nvcc: Some(missing.clone()),
+        cutlass_dir: Some(missing.clone()),
+        python: missing,
+        ..settings(dir.path())
+    };
+    let outcome = cuda::run(repository(), dir.path(), &settings).unwrap();
+    assert!(outcome.cudart_dir.is_none() && outcome.targets.is_empty());
+    assert!(dir.path().join("units.rs").is_file());
+}
+
+#[test]
 fn no_cutlass_and_offline_says_what_to_set() {
     let dir = TempDir::new().unwrap();
     let error = headers::find(&settings(dir.path()), &[headers::Need::Cutlass], &real_pins()).unwrap_err();

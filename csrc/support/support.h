@@ -25,6 +25,31 @@ typedef struct moebius_reference {
 int32_t moebius_support_reference(const moebius_shape *, const moebius_operands *, const moebius_reference *,
                                   moebius_stream, moebius_message *);
 
+/* A matrix [rows][k] of seeded numbers as src/operands/source.rs defines them: z * row factor * column factor, rounded to
+ * bf16. */
+typedef struct moebius_numbers {
+  uint64_t key;                /* of the stream of the elements */
+  const uint16_t *table;       /* [32768], src/operands/normal.rs */
+  const float *row_factors;    /* [rows / rows_per_factor, rounded up] */
+  const float *column_factors; /* [k], null: all 1 */
+  uint32_t rows;
+  uint32_t k;
+  uint32_t rows_per_factor;
+  uint32_t groups;          /* of rows that share a global or a scale */
+  const int32_t *group_rows; /* [groups + 1], first row of each group, rising from 0 to rows */
+} moebius_numbers;
+
+/* Makes the matrix in a format, bit for bit as src/operands/generate.rs does on the host. */
+#define MOEBIUS_FORMAT_BF16 0u      /* no scales, no globals */
+#define MOEBIUS_FORMAT_NVFP4 1u     /* ue4m3 per 16 of k in scales, f32 per group in globals */
+#define MOEBIUS_FORMAT_MXFP4 2u     /* ue8m0 per 32 of k in scales */
+#define MOEBIUS_FORMAT_MXFP8 3u     /* likewise, e4m3 values */
+#define MOEBIUS_FORMAT_FP8 4u       /* f32 per group in globals */
+#define MOEBIUS_FORMAT_FP8_GROUP 5u /* f32 per row and 128 of k in scales */
+#define MOEBIUS_FORMAT_FP8_BLOCK 6u /* f32 per 128 rows of a group and 128 of k in scales; groups of equal size */
+int32_t moebius_support_generate(uint32_t format, const moebius_numbers *, void *values, void *scales, float *globals,
+                                 moebius_stream, moebius_message *);
+
 /* An empty kernel: one node of the launch floor. */
 int32_t moebius_support_empty(moebius_stream, moebius_message *);
 

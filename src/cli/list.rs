@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::args::{ListArgs, ListWhat};
 use super::error::{CliError, print, print_json};
-use crate::device::cuda;
-use crate::kernel::{Selection, cpu_kernels};
+use crate::device::cuda::{self, DeviceError, GpuInfo};
+use crate::kernel::cuda_units::{CompiledUnit, NotBuilt, UnitPlan, built, not_built};
+use crate::kernel::{KernelInfo, Selection, cpu_kernels};
 use crate::shape::{Model, ModelConfig, ShapeRow, parse_list, shape_rows};
 
 /// Largest parallelism that makes sense on a command line.
@@ -113,7 +114,7 @@ fn shapes(rows: &[ShapeRow]) -> comfy_table::Table {
     table
 }
 
-/// A kernel as it is listed.
+/// A kernel as it is listed. Numbers of the compiler are the largest over the kernels of the unit.
 #[derive(Serialize)]
 struct KernelLine {
     id: String,
@@ -122,42 +123,172 @@ struct KernelLine {
     tile: String,
     needs_host_counts: bool,
     built: bool,
+    runs_here: bool,
     /// Why it is not built, or cannot run here.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// What is known of a kernel for GPUs.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    unit: Option<UnitLine>,
+}
+
+/// What kernels.toml and the build say of a kernel for GPUs.
+#[derive(Serialize)]
+struct UnitLine {
+    schedule: Option<&'static str>,
+    cluster: [u32; 2],
+    swap: bool,
+    /// Pipeline depth; none where the kernel has no pipeline, or is not built.
+    stages: Option<u32>,
+    threads: Option<u32>,
+    /// One for each target.
+    images: Vec<ImageLine>,
+}
+
+/// One image of a kernel.
+#[derive(Serialize)]
+struct ImageLine {
+    target: &'static str,
+    /// Dynamic and static, of a block.
+    shared_bytes: u32,
+    registers: u32,
+    spill_bytes: u32,
+    image_bytes: u64,
+    sha256: &'static str,
+}
+
+impl KernelLine {
+    fn new(info: &KernelInfo) -> Self {
+        KernelLine {
+            id: info.id.to_string(),
+            arch: info.arch.clone(),
+            scheme: info.scheme.to_string(),
+            tile: info.tile.clone(),
+            needs_host_counts: info.needs_host_counts,
+            built: true,
+            runs_here: true,
+            reason: None,
+            unit: None,
+        }
+    }
+
+    /// A compiled kernel, on the GPUs of this machine.
+    fn compiled(info: &KernelInfo, unit: &CompiledUnit, gpus: &Result<Vec<GpuInfo>, DeviceError>) -> Self {
+        let footprint = unit.footprint();
+        let images = unit.images.iter().map(|image| ImageLine {
+            target: image.target,
+            shared_bytes: footprint.dynamic_shared + image.static_shared,
+            registers: image.registers,
+            spill_bytes: image.spill_stores.max(image.spill_loads),
+            image_bytes: image.bytes,
+            sha256: image.sha256,
+        });
+        let runs = |gpu: &GpuInfo| unit.image_for(gpu.compute_capability.0, gpu.compute_capability.1).is_some();
+        let reason = match gpus {
+            Ok(gpus) if gpus.iter().any(runs) => None,
+            Ok(gpus) => {
+                let targets: Vec<String> = unit.images.iter().map(|image| format!("sm_{}", image.target)).collect();
+                let here: Vec<String> = gpus.iter().map(GpuInfo::arch).collect();
+                Some(format!("compiled for {}, the GPU here is {}", targets.join(", "), here.join(", ")))
+            }
+            Err(e) => Some(e.to_string()),
+        };
+        KernelLine {
+            runs_here: reason.is_none(),
+            reason,
+            unit: Some(UnitLine {
+                stages: Some(footprint.stages).filter(|&stages| stages > 0),
+                threads: Some(footprint.threads),
+                images: images.collect(),
+                ..UnitLine::planned(&unit.plan)
+            }),
+            ..KernelLine::new(info)
+        }
+    }
+
+    /// A kernel that this build does not have.
+    fn not_built(info: &KernelInfo, unit: &NotBuilt) -> Self {
+        KernelLine {
+            built: false,
+            runs_here: false,
+            reason: Some(unit.reason.to_owned()),
+            unit: Some(UnitLine::planned(&unit.plan)),
+            ..KernelLine::new(info)
+        }
+    }
+
+    /// Rows of the table: one for each image.
+    fn cells(&self) -> Vec<[String; 9]> {
+        let here = match (self.built, self.runs_here, &self.reason) {
+            (false, _, reason) => format!("not built: {}", reason.as_deref().unwrap_or_default()),
+            (_, true, _) => "runs here".to_owned(),
+            (_, _, reason) => format!("does not run here: {}", reason.as_deref().unwrap_or_default()),
+        };
+        let row = |stages: String, [shared, registers, spills, image, hash]: [String; 5]| {
+            [self.id.clone(), self.scheme.clone(), stages, shared, registers, spills, image, hash, here.clone()]
+        };
+        let stages = self.unit.as_ref().and_then(|unit| unit.stages).map_or(String::new(), |n| n.to_string());
+        let images = self.unit.iter().flat_map(|unit| &unit.images);
+        let rows: Vec<_> = images
+            .map(|image| {
+                let known = [
+                    image.shared_bytes.to_string(),
+                    image.registers.to_string(),
+                    image.spill_bytes.to_string(),
+                    format!("sm_{} {} KiB", image.target, image.image_bytes.div_ceil(1024)),
+                    image.sha256.chars().take(HASH_DIGITS).collect(),
+                ];
+                row(stages.clone(), known)
+            })
+            .collect();
+        if rows.is_empty() { vec![row(stages, Default::default())] } else { rows }
+    }
+}
+
+/// Digits of an image's hash in the table; `--json` has them all.
+const HASH_DIGITS: usize = 12;
+
+impl UnitLine {
+    /// What kernels.toml says.
+    fn planned(plan: &UnitPlan) -> Self {
+        UnitLine {
+            schedule: plan.schedule,
+            cluster: plan.cluster,
+            swap: plan.swap,
+            stages: None,
+            threads: None,
+            images: Vec::new(),
+        }
+    }
 }
 
 fn kernels(globs: &[String], json: bool) -> Result<(), CliError> {
     let selection = Selection { kernels: globs.to_vec(), ..Selection::default() };
-    let lines: Vec<KernelLine> = selection
-        .select(cpu_kernels())
-        .map_err(CliError::input)?
-        .iter()
-        .map(|kernel| {
-            let info = kernel.info();
-            KernelLine {
-                id: info.id.to_string(),
-                arch: info.arch.clone(),
-                scheme: info.scheme.to_string(),
-                tile: info.tile.clone(),
-                needs_host_counts: info.needs_host_counts,
-                built: true,
-                reason: None,
-            }
-        })
-        .collect();
+    let gpus = cuda::gpus();
+    let mut lines: Vec<(KernelInfo, KernelLine)> = Vec::new();
+    for kernel in cpu_kernels() {
+        lines.push((kernel.info().clone(), KernelLine::new(kernel.info())));
+    }
+    for unit in built() {
+        let info = unit.plan.info();
+        lines.extend(info.map(|info| (info.clone(), KernelLine::compiled(&info, unit, &gpus))));
+    }
+    for unit in not_built() {
+        let info = unit.plan.info();
+        lines.extend(info.map(|info| (info.clone(), KernelLine::not_built(&info, unit))));
+    }
+    selection.check(&lines.iter().map(|(info, _)| info).collect::<Vec<_>>()).map_err(CliError::input)?;
+    let lines: Vec<KernelLine> =
+        lines.into_iter().filter(|(info, _)| selection.wants(info)).map(|(_, line)| line).collect();
     if json {
         return print_json(&lines);
     }
-    let mut table = borderless(["kernel", "arch", "scheme", "tile", "runs here"]);
+    let mut table =
+        borderless(["kernel", "scheme", "stages", "shared B", "registers", "spill B", "image", "SHA-256", "here"]);
     for line in &lines {
-        table.add_row([
-            line.id.as_str(),
-            line.arch.as_str(),
-            line.scheme.as_str(),
-            line.tile.as_str(),
-            line.reason.as_deref().unwrap_or("yes"),
-        ]);
+        for cells in line.cells() {
+            table.add_row(cells);
+        }
     }
     print(&format!("{table}\n"))
 }

@@ -14,6 +14,13 @@ pub const MOEBIUS_MXFP4_W4A8: u32 = 2;
 pub const MOEBIUS_FP8_BLOCK: u32 = 3;
 pub const MOEBIUS_FP8: u32 = 4;
 pub const MOEBIUS_BF16: u32 = 5;
+pub const MOEBIUS_FORMAT_BF16: u32 = 0;
+pub const MOEBIUS_FORMAT_NVFP4: u32 = 1;
+pub const MOEBIUS_FORMAT_MXFP4: u32 = 2;
+pub const MOEBIUS_FORMAT_MXFP8: u32 = 3;
+pub const MOEBIUS_FORMAT_FP8: u32 = 4;
+pub const MOEBIUS_FORMAT_FP8_GROUP: u32 = 5;
+pub const MOEBIUS_FORMAT_FP8_BLOCK: u32 = 6;
 pub const MOEBIUS_MMA_BF16: u32 = 0;
 pub const MOEBIUS_MMA_FP8: u32 = 1;
 pub const MOEBIUS_MMA_NVFP4: u32 = 2;
@@ -237,6 +244,44 @@ impl Default for moebius_reference {
         }
     }
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct moebius_numbers {
+    pub key: u64,
+    pub table: *const u16,
+    pub row_factors: *const f32,
+    pub column_factors: *const f32,
+    pub rows: u32,
+    pub k: u32,
+    pub rows_per_factor: u32,
+    pub groups: u32,
+    pub group_rows: *const i32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of moebius_numbers"][::core::mem::size_of::<moebius_numbers>() - 56usize];
+    ["Alignment of moebius_numbers"][::core::mem::align_of::<moebius_numbers>() - 8usize];
+    ["Offset of field: moebius_numbers::key"][::core::mem::offset_of!(moebius_numbers, key) - 0usize];
+    ["Offset of field: moebius_numbers::table"][::core::mem::offset_of!(moebius_numbers, table) - 8usize];
+    ["Offset of field: moebius_numbers::row_factors"][::core::mem::offset_of!(moebius_numbers, row_factors) - 16usize];
+    ["Offset of field: moebius_numbers::column_factors"]
+        [::core::mem::offset_of!(moebius_numbers, column_factors) - 24usize];
+    ["Offset of field: moebius_numbers::rows"][::core::mem::offset_of!(moebius_numbers, rows) - 32usize];
+    ["Offset of field: moebius_numbers::k"][::core::mem::offset_of!(moebius_numbers, k) - 36usize];
+    ["Offset of field: moebius_numbers::rows_per_factor"]
+        [::core::mem::offset_of!(moebius_numbers, rows_per_factor) - 40usize];
+    ["Offset of field: moebius_numbers::groups"][::core::mem::offset_of!(moebius_numbers, groups) - 44usize];
+    ["Offset of field: moebius_numbers::group_rows"][::core::mem::offset_of!(moebius_numbers, group_rows) - 48usize];
+};
+impl Default for moebius_numbers {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 unsafe extern "C" {
     pub fn moebius_support_reference(
         arg1: *const moebius_shape,
@@ -244,6 +289,15 @@ unsafe extern "C" {
         arg3: *const moebius_reference,
         arg4: moebius_stream,
         arg5: *mut moebius_message,
+    ) -> i32;
+    pub fn moebius_support_generate(
+        format: u32,
+        arg1: *const moebius_numbers,
+        values: *mut ::core::ffi::c_void,
+        scales: *mut ::core::ffi::c_void,
+        globals: *mut f32,
+        arg2: moebius_stream,
+        arg3: *mut moebius_message,
     ) -> i32;
     pub fn moebius_support_empty(arg1: moebius_stream, arg2: *mut moebius_message) -> i32;
     pub fn moebius_support_read(

@@ -1,6 +1,6 @@
 //! Compiled CUDA kernels as kernels: what the build knows of each, and its C side.
 
-use super::cuda_units::{CompiledUnit, built};
+use super::cuda_units::{CompiledUnit, UnitPlan, built};
 use super::{Engine, Kernel, KernelId, KernelInfo, Scheme};
 use crate::device::abi;
 use crate::device::cuda::{GpuInfo, Unit, UnitError};
@@ -25,20 +25,31 @@ fn image_here(unit: &CompiledUnit, gpu: &GpuInfo) -> Option<&'static super::cuda
 
 fn kernel(compiled: &'static CompiledUnit, gpu: &GpuInfo) -> Option<Box<dyn Kernel>> {
     let unit = Unit::new(compiled.unit());
-    let scheme: Scheme = compiled.plan.scheme.parse().ok()?;
-    let parts: Vec<&str> = compiled.plan.id.split('/').collect();
-    let [family, arch, _, configuration] = parts.as_slice() else { return None };
-    let [m, n, k] = compiled.plan.tile;
     let info = KernelInfo {
-        id: KernelId::new(family, arch, scheme, configuration),
-        arch: (*arch).to_owned(),
-        scheme,
-        tile: format!("{m}x{n}x{k}"),
-        needs_host_counts: false,
         version: Some(unit.version().to_owned()),
         image_sha256: image_here(compiled, gpu).map(|image| image.sha256.to_owned()),
+        ..compiled.plan.info()?
     };
     Some(Box::new(CudaKernel { info, unit, sm_count: gpu.sm_count }))
+}
+
+impl UnitPlan {
+    /// What is known of the kernel without its code; none for a scheme that has no name here.
+    pub fn info(&self) -> Option<KernelInfo> {
+        let scheme: Scheme = self.scheme.parse().ok()?;
+        let parts: Vec<&str> = self.id.split('/').collect();
+        let [family, arch, _, configuration] = parts.as_slice() else { return None };
+        let [m, n, k] = self.tile;
+        Some(KernelInfo {
+            id: KernelId::new(family, arch, scheme, configuration),
+            arch: (*arch).to_owned(),
+            scheme,
+            tile: format!("{m}x{n}x{k}"),
+            needs_host_counts: false,
+            version: None,
+            image_sha256: None,
+        })
+    }
 }
 
 impl Kernel for CudaKernel {

@@ -29,13 +29,11 @@ impl Selection {
             && (self.schemes.is_empty() || self.schemes.contains(&info.scheme))
     }
 
-    /// The kernels that are wanted, in the order they came in.
+    /// Whether each glob and scheme matches some kernel, and all of them together one.
     ///
     /// # Errors
-    /// One sentence when a glob or a scheme matches no kernel, or all of them together match none; it offers what comes
-    /// nearest.
-    pub fn select(&self, kernels: Vec<Box<dyn Kernel>>) -> Result<Vec<Box<dyn Kernel>>, String> {
-        let infos: Vec<&KernelInfo> = kernels.iter().map(|kernel| kernel.info()).collect();
+    /// One sentence that names the one that does not; it offers what comes nearest.
+    pub fn check(&self, infos: &[&KernelInfo]) -> Result<(), String> {
         if let Some(glob) = self.kernels.iter().find(|glob| !infos.iter().any(|info| matches_id(glob, info))) {
             let ids = infos.iter().map(|info| info.id.as_str());
             return Err(format!("no kernel matches `{glob}`{}", offer(glob, ids)));
@@ -48,13 +46,21 @@ impl Selection {
             let schemes = infos.iter().map(|info| info.scheme.as_str());
             return Err(format!("no kernel computes `{scheme}` here{}", offer(scheme.as_str(), schemes)));
         }
-        let wanted: Vec<_> = kernels.into_iter().filter(|kernel| self.wants(kernel.info())).collect();
-        if wanted.is_empty() {
+        if !infos.iter().any(|info| self.wants(info)) {
             return Err("each of the chosen kernels, tiles and schemes exists, but no kernel has them together; \
                         leave one of them out"
                 .to_owned());
         }
-        Ok(wanted)
+        Ok(())
+    }
+
+    /// The kernels that are wanted, in the order they came in.
+    ///
+    /// # Errors
+    /// As [`Selection::check`].
+    pub fn select(&self, kernels: Vec<Box<dyn Kernel>>) -> Result<Vec<Box<dyn Kernel>>, String> {
+        self.check(&kernels.iter().map(|kernel| kernel.info()).collect::<Vec<_>>())?;
+        Ok(kernels.into_iter().filter(|kernel| self.wants(kernel.info())).collect())
     }
 }
 

@@ -37,12 +37,8 @@ pub enum ActivationGlobals<'a> {
 /// # Errors
 /// When a dimension is zero, k does not split into the scheme's blocks, or the weights are larger than 1 TiB.
 pub fn generate_weights(shape: GemmShape, scheme: Scheme, seed: u64, layer: u32) -> Result<Weights, OperandError> {
+    check_weights(shape, scheme)?;
     let GemmShape { experts, n, k } = shape;
-    if experts == 0 || n == 0 || k == 0 {
-        return Err(OperandError::Empty { experts, n, k });
-    }
-    check_size("weights", layer_weight_bytes(scheme, shape).into())?;
-    scheme_fits(scheme, k)?;
     let source = WeightSource::new(seed, layer, shape);
     let elements = experts as usize * n as usize * k as usize;
     let row = k as usize;
@@ -100,6 +96,39 @@ pub fn generate_weights(shape: GemmShape, scheme: Scheme, seed: u64, layer: u32)
     })
 }
 
+/// Whether weights of the shape can be made.
+///
+/// # Errors
+/// As [`generate_weights`].
+pub fn check_weights(shape: GemmShape, scheme: Scheme) -> Result<(), OperandError> {
+    let GemmShape { experts, n, k } = shape;
+    if experts == 0 || n == 0 || k == 0 {
+        return Err(OperandError::Empty { experts, n, k });
+    }
+    check_size("weights", layer_weight_bytes(scheme, shape).into())?;
+    scheme_fits(scheme, k)
+}
+
+/// Whether such activations can be made.
+///
+/// # Errors
+/// As [`generate_activations`].
+pub fn check_activations(
+    rows: u32,
+    k: u32,
+    scheme: Scheme,
+    globals: ActivationGlobals<'_>,
+) -> Result<(), OperandError> {
+    if k == 0 {
+        return Err(OperandError::Empty { experts: 1, n: 1, k });
+    }
+    check_size("activations", activation_bytes(scheme, rows.into(), k).into())?;
+    if let ActivationGlobals::PerExpert { offsets } = globals {
+        spans(offsets, rows)?;
+    }
+    scheme_fits(scheme, k)
+}
+
 /// Makes the activations of all rows. `globals` matters to NVFP4 activations only.
 ///
 /// # Errors
@@ -112,11 +141,7 @@ pub fn generate_activations(
     seed: u64,
     globals: ActivationGlobals<'_>,
 ) -> Result<Activations, OperandError> {
-    if k == 0 {
-        return Err(OperandError::Empty { experts: 1, n: 1, k });
-    }
-    check_size("activations", activation_bytes(scheme, rows.into(), k).into())?;
-    scheme_fits(scheme, k)?;
+    check_activations(rows, k, scheme, globals)?;
     let row = k as usize;
     let x = activation_values(rows, k, seed);
     Ok(match scheme {

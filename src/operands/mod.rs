@@ -11,7 +11,8 @@ pub mod stream;
 
 pub use error::OperandError;
 pub use generate::{
-    ActivationGlobals, activation_values, bf16_weight, generate_activations, generate_weights, scheme_fits,
+    ActivationGlobals, activation_values, bf16_weight, check_activations, check_weights, generate_activations,
+    generate_weights, scheme_fits,
 };
 pub use host::{Activations, Nvfp4Weights, Weights};
 pub use slots::{COLD_FACTOR, SlotLimits, SlotPlan, SlotRequest};

@@ -7,12 +7,13 @@ use std::rc::Rc;
 use half::bf16;
 
 use super::cuda_operands::{DeviceActivations, DeviceWeights, Output};
+use super::cuda_reference::gpu_reference;
 use super::rows;
 use super::schemes::{accumulation, weights_scheme};
 use super::{Control, Step, SweepSettings};
 use crate::device::abi::moebius_shape;
 use crate::device::cuda::{
-    Addresses, Buffer, Cuda, DeviceError, Event, Graph, Parts, Plan, ReferenceTarget, Support, Unit, UnitError, capture,
+    Addresses, Buffer, Cuda, DeviceError, Event, Graph, Parts, Plan, Support, Unit, UnitError, capture,
 };
 use crate::device::nvml::Telemetry;
 use crate::kernel::{Engine, Kernel, Scheme, abi_shape};
@@ -20,7 +21,6 @@ use crate::measure::{Contender, Hooks, Monitor, Outcome, Sample, Settings, Subje
 use crate::operands::{
     ActivationGlobals, SlotLimits, SlotPlan, SlotRequest,
     bytes::{layer_weight_bytes, weight_bytes_per_expert},
-    generate_activations, generate_weights,
 };
 use crate::record::{Conditions, L2, Launch, Status};
 use crate::shape::{Case, GemmShape};
@@ -261,8 +261,8 @@ impl<'a> CudaRig<'a> {
         for layer in 0..plan.layers() {
             if !self.weights.contains_key(&(scheme, layer)) {
                 (control.step)(Step::Doing("making weights"));
-                let host = generate_weights(case.shape, scheme, case.seed, layer).map_err(|e| e.to_string())?;
-                let device = DeviceWeights::upload(self.cuda, &host).map_err(|e| e.to_string())?;
+                let device = DeviceWeights::generate(self.cuda, self.support, case.shape, scheme, case.seed, layer)
+                    .map_err(|e| e.to_string())?;
                 self.weights.insert((scheme, layer), Rc::new(device));
             }
             layers.extend(self.weights.get(&(scheme, layer)).cloned());
@@ -272,9 +272,10 @@ impl<'a> CudaRig<'a> {
         for &at in members {
             let scheme = kernels[at].info().scheme;
             if let Entry::Vacant(place) = activations.entry(scheme) {
-                let host = generate_activations(rows, k, scheme, case.seed, ActivationGlobals::PerLayer)
+                let globals = ActivationGlobals::PerLayer;
+                let device = DeviceActivations::generate(self.cuda, self.support, rows, k, scheme, case.seed, globals)
                     .map_err(|e| e.to_string())?;
-                place.insert(DeviceActivations::upload(self.cuda, &host).map_err(|e| e.to_string())?);
+                place.insert(device);
             }
         }
         let host_offsets: Vec<Vec<u32>> = (0..plan.len()).map(|slot| plan.offsets(slot)).collect();
@@ -306,7 +307,7 @@ impl<'a> CudaRig<'a> {
         scheme: Scheme,
         output: &Output,
     ) -> Result<Vec<Reference>, DeviceError> {
-        let (case, rows) = (&loaded.case, loaded.case.total_rows() as usize);
+        let case = &loaded.case;
         let mut references = Vec::new();
         for slot in 0..loaded.plan.len() {
             let columns = match slot {
@@ -317,39 +318,10 @@ impl<'a> CudaRig<'a> {
                     case.seed.wrapping_add(slot as u64),
                 )),
             };
-            let width = columns.per_expert(case.shape.n as usize);
-            let list = match &columns {
-                Columns::All => None,
-                Columns::Sampled(sampled) => {
-                    let indices = (0..case.shape.experts as usize).flat_map(|e| sampled.of(e).iter());
-                    let bytes: Vec<u8> = indices.flat_map(|c| c.to_ne_bytes()).collect();
-                    Some(Buffer::from_host(self.cuda, &bytes, "the sampled columns")?)
-                }
-            };
-            let elements = rows * width;
-            let values = Buffer::new(self.cuda, elements as u64 * 8, "the reference")?;
-            let abs_sums = Buffer::new(self.cuda, elements as u64 * 4, "the reference")?;
             let missing = || DeviceError::Kernel("a slot has no operands".to_owned());
             let at = self.addresses(loaded, slot, scheme, output).ok_or_else(missing)?;
             let max_rows = case.rows.iter().copied().max().unwrap_or(0);
-            self.support.reference(
-                shape,
-                &at,
-                &ReferenceTarget {
-                    scheme: Scheme::ALL.iter().position(|&s| s == scheme).unwrap_or_default() as u32,
-                    max_rows,
-                    column_count: if list.is_some() { width as u32 } else { 0 },
-                    columns: list.as_ref().map_or(0, |b| b.address(self.cuda)),
-                    values: values.address(self.cuda),
-                    abs_sums: abs_sums.address(self.cuda),
-                },
-            )?;
-            let values = values.download(self.cuda, 0, elements * 8)?;
-            let abs_sums = abs_sums.download(self.cuda, 0, elements * 4)?;
-            let values = values.as_chunks::<8>().0.iter().map(|&b| f64::from_ne_bytes(b)).collect();
-            let abs_sums = abs_sums.as_chunks::<4>().0.iter().map(|&b| f32::from_ne_bytes(b)).collect();
-            let reference = Reference::from_parts(case.shape, rows, columns, values, abs_sums)
-                .map_err(|e| DeviceError::Kernel(e.to_string()))?;
+            let reference = gpu_reference(self.cuda, self.support, shape, scheme, &at, max_rows, columns)?;
             references.push(reference);
         }
         Ok(references)

@@ -4,6 +4,7 @@
 mod cpu;
 mod cuda;
 mod cuda_operands;
+mod cuda_reference;
 mod cuda_subjects;
 mod rows;
 mod schemes;
@@ -11,7 +12,10 @@ mod target;
 
 pub use cpu::{CaseSubject, CpuRig, cpu_subjects};
 pub use cuda::CudaRig;
+pub use cuda_operands::{DeviceActivations, DeviceWeights, Output};
+pub use cuda_reference::gpu_reference;
 pub use cuda_subjects::cuda_subjects;
+pub use schemes::accumulation;
 pub use target::Target;
 
 use std::sync::atomic::AtomicBool;

@@ -16,7 +16,7 @@ pub(super) fn weights_scheme(scheme: Scheme) -> Scheme {
 }
 
 /// The arithmetic in which a GPU of this compute capability adds the products of a scheme.
-pub(super) fn accumulation(scheme: Scheme, compute_capability: (u32, u32)) -> Accumulation {
+pub fn accumulation(scheme: Scheme, compute_capability: (u32, u32)) -> Accumulation {
     match (scheme, compute_capability.0) {
         (Scheme::Fp8 | Scheme::Fp8Block, 9) => Accumulation::Fp8Sm90 { promotion: FP8_SM90_PROMOTION },
         _ => Accumulation::F32,

@@ -99,8 +99,19 @@ impl Buffer {
             .map_err(DeviceError::driver("filling a buffer"))
     }
 
+    /// Copies all of another buffer of the same size, on the stream.
+    ///
+    /// # Errors
+    /// The sizes differ, or the driver refused.
+    pub fn copy_from(&mut self, cuda: &Cuda, source: &Buffer) -> Result<(), DeviceError> {
+        if source.len() != self.len() {
+            return Err(DeviceError::Kernel(format!("copy of {} bytes into {}", source.len(), self.len())));
+        }
+        cuda.stream.memcpy_dtod(&source.slice, &mut self.slice).map_err(DeviceError::driver("copying on the device"))
+    }
+
     /// The device address, for arguments of kernels. Valid as long as the buffer.
-    pub(crate) fn address(&self, cuda: &Cuda) -> CUdeviceptr {
+    pub fn address(&self, cuda: &Cuda) -> CUdeviceptr {
         // The guard of cudarc records an event on drop only when tracking is on; it is off.
         let (pointer, _guard) = self.slice.device_ptr(&cuda.stream);
         pointer

@@ -13,5 +13,5 @@ pub use error::DeviceError;
 pub use event::Event;
 pub use graph::{Graph, capture};
 pub use memory::{Buffer, GUARD_BYTES};
-pub use support::{Mma, ReferenceTarget, Support};
+pub use support::{Format, Mma, Numbers, ReferenceTarget, Support};
 pub use unit::{Addresses, Parts, Plan, Unit, UnitError};

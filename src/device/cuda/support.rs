@@ -33,6 +33,63 @@ pub struct ReferenceTarget {
     pub abs_sums: u64,
 }
 
+/// A number format of one operand, as the device code makes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// bf16.
+    Bf16,
+    /// e2m1, a ue4m3 scale per 16 of k, a global per group of rows.
+    Nvfp4,
+    /// e2m1, a ue8m0 scale per 32 of k.
+    Mxfp4,
+    /// e4m3, a ue8m0 scale per 32 of k.
+    Mxfp8,
+    /// e4m3, one f32 per group of rows.
+    Fp8,
+    /// e4m3, an f32 scale per row and 128 of k.
+    Fp8Group,
+    /// e4m3, an f32 scale per 128 rows of a group and 128 of k.
+    Fp8Block,
+}
+
+#[cfg(moebius_cuda)]
+impl Format {
+    fn raw(self) -> u32 {
+        match self {
+            Format::Bf16 => abi::MOEBIUS_FORMAT_BF16,
+            Format::Nvfp4 => abi::MOEBIUS_FORMAT_NVFP4,
+            Format::Mxfp4 => abi::MOEBIUS_FORMAT_MXFP4,
+            Format::Mxfp8 => abi::MOEBIUS_FORMAT_MXFP8,
+            Format::Fp8 => abi::MOEBIUS_FORMAT_FP8,
+            Format::Fp8Group => abi::MOEBIUS_FORMAT_FP8_GROUP,
+            Format::Fp8Block => abi::MOEBIUS_FORMAT_FP8_BLOCK,
+        }
+    }
+}
+
+/// A matrix of seeded numbers, device addresses; see `moebius_numbers` of csrc/support/support.h.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers {
+    /// Key of the stream of the elements.
+    pub key: u64,
+    /// The table of [`crate::operands::normal`], u16.
+    pub table: u64,
+    /// A factor for each `rows_per_factor` rows, f32.
+    pub row_factors: u64,
+    /// A factor for each column, f32; 0 when all are 1.
+    pub column_factors: u64,
+    /// Rows.
+    pub rows: u32,
+    /// Columns.
+    pub k: u32,
+    /// Rows that share a factor.
+    pub rows_per_factor: u32,
+    /// Groups of rows that share a global.
+    pub groups: u32,
+    /// First row of each group, i32, `groups + 1` entries.
+    pub group_rows: u64,
+}
+
 /// The support code of this build on one device.
 #[derive(Clone, Copy)]
 pub struct Support<'a> {
@@ -70,6 +127,38 @@ impl<'a> Support<'a> {
         };
         // SAFETY: the addresses are of live buffers of the sizes that the shape asks for; the stream is of this context.
         call(|m| unsafe { abi::moebius_support_reference(shape, &at.raw(), &reference, self.stream(), m) })
+    }
+
+    /// Puts the making of a matrix on the stream. `values`, `scales` and `globals` are device addresses of the sizes that
+    /// the format asks for; 0 where it has none.
+    ///
+    /// # Errors
+    /// It could not be launched.
+    pub fn generate(
+        &self,
+        format: Format,
+        numbers: &Numbers,
+        values: u64,
+        scales: u64,
+        globals: u64,
+    ) -> Result<(), UnitError> {
+        let raw = abi::moebius_numbers {
+            key: numbers.key,
+            table: numbers.table as *const u16,
+            row_factors: numbers.row_factors as *const f32,
+            column_factors: numbers.column_factors as *const f32,
+            rows: numbers.rows,
+            k: numbers.k,
+            rows_per_factor: numbers.rows_per_factor,
+            groups: numbers.groups,
+            group_rows: numbers.group_rows as *const i32,
+        };
+        let (values, scales, globals) = (values as *mut _, scales as *mut _, globals as *mut f32);
+        // SAFETY: the addresses are of live buffers of the sizes that format and numbers ask for; the stream is of this
+        // context.
+        call(|m| unsafe {
+            abi::moebius_support_generate(format.raw(), &raw, values, scales, globals, self.stream(), m)
+        })
     }
 
     /// Puts an empty kernel on the stream.
@@ -137,6 +226,14 @@ impl<'a> Support<'a> {
     /// # Errors
     /// Always.
     pub fn reference(&self, _: &abi::moebius_shape, _: &Addresses, _: &ReferenceTarget) -> Result<(), UnitError> {
+        self.absent()
+    }
+
+    /// See the build with CUDA.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn generate(&self, _: Format, _: &Numbers, _: u64, _: u64, _: u64) -> Result<(), UnitError> {
         self.absent()
     }
 
