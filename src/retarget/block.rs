@@ -26,13 +26,6 @@ impl Block {
         name
     }
 
-    /// A new label, unique in the text.
-    pub fn label(&mut self) -> String {
-        let name = format!("$rt_{}_{}", self.id, self.count);
-        self.count += 1;
-        name
-    }
-
     /// One line.
     pub fn line(&mut self, line: &str) {
         let _ = writeln!(self.lines, "\t{line}");

@@ -6,7 +6,9 @@ use super::statement::Instruction;
 /// Whether the instruction is one that this module is for.
 pub fn concerns(instruction: &Instruction<'_>) -> bool {
     instruction.modifiers().next() == Some("cvt")
-        && instruction.modifiers().any(|m| matches!(m, "e2m1x2" | "ue8m0x2" | "e2m3x2" | "e3m2x2" | "e2m1x4" | "e3m2x4" | "e2m3x4"))
+        && instruction
+            .modifiers()
+            .any(|m| matches!(m, "e2m1x2" | "ue8m0x2" | "e2m3x2" | "e3m2x2" | "e2m1x4" | "e3m2x4" | "e2m3x4"))
 }
 
 /// The text that takes the instruction's place, or why there is none.
@@ -59,22 +61,12 @@ fn to_e2m1(block: &mut Block, value: &str) -> String {
     let bits = block.b32("mov.b32", &[value]);
     let size = block.b32("abs.f32", &[&bits]);
     // A value on a midpoint goes to the even code, above the midpoint to the next. Unordered comparisons count NaN as large.
-    let midpoints = [
-        ("gtu", 0.25f32),
-        ("geu", 0.75),
-        ("gtu", 1.25),
-        ("geu", 1.75),
-        ("gtu", 2.5),
-        ("geu", 3.5),
-        ("gtu", 5.0),
-    ];
+    let midpoints =
+        [("gtu", 0.25f32), ("geu", 0.75), ("gtu", 1.25), ("geu", 1.75), ("gtu", 2.5), ("geu", 3.5), ("gtu", 5.0)];
     let mut code = block.b32("mov.b32", &["0"]);
     for (comparison, midpoint) in midpoints {
-        let above = block.set(
-            "pred",
-            &format!("setp.{comparison}.f32"),
-            &[&size, &format!("0f{:08X}", midpoint.to_bits())],
-        );
+        let above =
+            block.set("pred", &format!("setp.{comparison}.f32"), &[&size, &format!("0f{:08X}", midpoint.to_bits())]);
         let next = block.b32("add.u32", &[&code, "1"]);
         code = block.b32("selp.b32", &[&next, &code, &above]);
     }

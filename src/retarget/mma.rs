@@ -206,7 +206,14 @@ fn decode(block: &mut Block, format: Format, packed: bool, register: &str, pair:
 }
 
 /// The f16 operands of one `m16n8k16`: A's four registers and B's two.
-fn step(block: &mut Block, shape: &Shape, a: &[&str], b: &[&str], half: usize, quad: usize) -> ([String; 4], [String; 2]) {
+fn step(
+    block: &mut Block,
+    shape: &Shape,
+    a: &[&str],
+    b: &[&str],
+    half: usize,
+    quad: usize,
+) -> ([String; 4], [String; 2]) {
     let mut value = |format, register: &str, pair| decode(block, format, shape.packed, register, pair);
     let first = 2 * quad;
     (

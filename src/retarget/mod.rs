@@ -22,7 +22,7 @@ pub use tensor_map::Mark;
 use statement::{Instruction, Kind};
 
 /// The mark of packed-FP4 tensor maps that `csrc/support/tensor_map.cu` sets.
-pub const MARK: Mark = Mark { offset: 8, mask: 0, value: 1 };
+pub const MARK: Mark = Mark { offset: 8, mask: 0, packed: 1, spread: 2, box_offset: 64, box_shift: 0 };
 
 /// A rewritten text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +91,8 @@ fn name<'a>(words: &[&'a str]) -> &'a str {
 /// Instructions of Blackwell for which there is no emulation.
 fn without_emulation(instruction: &Instruction<'_>) -> bool {
     let first = instruction.modifiers().next().unwrap_or_default();
-    let alone = ["tcgen05", "clusterlaunchcontrol"].contains(&first) || instruction.has("f32x2") || instruction.has("v8");
+    let alone =
+        ["tcgen05", "clusterlaunchcontrol"].contains(&first) || instruction.has("f32x2") || instruction.has("v8");
     alone || (first == "stmatrix" && instruction.has("m16n8"))
 }
 

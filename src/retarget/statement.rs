@@ -248,7 +248,7 @@ fn statement<'a>(lexer: &mut Lexer<'a>) -> Result<Kind<'a>, Refusal> {
     }
     let mut token = first;
     let mut guard = None;
-    let mut following = |lexer: &mut Lexer<'a>| lexer.next()?.ok_or_else(|| lexer.broken("an instruction without an end"));
+    let following = |lexer: &mut Lexer<'a>| lexer.next()?.ok_or_else(|| lexer.broken("an instruction without an end"));
     if token.text == "@" {
         token = following(lexer)?;
         let negated = token.text == "!";
