@@ -8,7 +8,9 @@ const NVFP4: &str = "mma.sync.aligned.kind::mxf4nvf4.block_scale.scale_vec::4X.m
                      {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f1, %f2, %f3, %f4}, {%r7}, {0, 0}, {%r8}, {0, 0};";
 
 fn around(body: &str) -> String {
-    format!(".version 8.7\n.target sm_120a\n.address_size 64\n.visible .entry sum(.param .u64 p)\n{{\n{body}\nret;\n}}\n")
+    format!(
+        ".version 8.7\n.target sm_120a\n.address_size 64\n.visible .entry sum(.param .u64 p)\n{{\n{body}\nret;\n}}\n"
+    )
 }
 
 fn rewritten(body: &str) -> String {
@@ -47,8 +49,14 @@ fn every_form_that_is_covered_leaves_nothing_that_hopper_lacks() {
     let mut forms = vec![NVFP4.to_owned()];
     for (head, scales) in [
         ("mxf4nvf4.block_scale.scale_vec::2X.m16n8k64.row.col.f32.e2m1.e2m1.f32.ue8m0", ", %r7, {2, 1}, %r8, {0, 3}"),
-        ("mxf4.block_scale.scale_vec::2X.m16n8k64.row.col.f32.e2m1.e2m1.f32.ue8m0", ", {%r7}, {%rs1, %rs2}, {%r8}, {%rs3, %rs4}"),
-        ("mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col.f32.e2m1.e5m2.f32.ue8m0", ", {%r7}, {3, 0}, {%r8}, {1, 2}"),
+        (
+            "mxf4.block_scale.scale_vec::2X.m16n8k64.row.col.f32.e2m1.e2m1.f32.ue8m0",
+            ", {%r7}, {%rs1, %rs2}, {%r8}, {%rs3, %rs4}",
+        ),
+        (
+            "mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col.f32.e2m1.e5m2.f32.ue8m0",
+            ", {%r7}, {3, 0}, {%r8}, {1, 2}",
+        ),
         ("f8f6f4.m16n8k32.row.col.f32.e3m2.e2m3.f32", ""),
     ] {
         forms.push(format!("mma.sync.aligned.kind::{head} {regs}{scales};"));
@@ -109,7 +117,8 @@ fn texts_without_an_end_are_refused_with_their_line() {
 
 #[test]
 fn coordinates_and_extents_along_dimension_0_alone_depend_on_the_map() {
-    let load = "cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];";
+    let load =
+        "cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];";
     let text = rewritten(load);
     assert!(text.contains("ld.b32") && text.contains(", %r3}]") && !text.contains("{%r2,"), "{text}");
     assert!(rewritten(&load.replace("2d", "4d").replace("%r3", "%r3, %r5, %r6")).contains(", %r3, %r5, %r6}]"));

@@ -1,6 +1,10 @@
 //! What the instructions that `moebius::retarget` emulates compute, written from the PTX ISA and not from the emulation: whole
 //! matrices in f64.
 
+pub mod checks;
+pub mod gpu;
+pub mod warp;
+
 /// The value of an FP4, FP6 or FP8 code with a sign, `exponent` and `mantissa` bits; none for NaN and infinity.
 pub fn value(code: u32, exponent: u32, mantissa: u32) -> Option<f64> {
     let magnitude = code & ((1 << (exponent + mantissa)) - 1);
@@ -165,7 +169,8 @@ pub fn e2m1(x: f32) -> u32 {
     if x.is_nan() {
         return 7;
     }
-    let size = f64::from(x.abs());
+    // Beyond the largest value everything is as far from it as it is.
+    let size = f64::from(x.abs()).min(6.0);
     let distance = |code: u32| value(code, 2, 1).map_or(f64::INFINITY, |v| (v - size).abs());
     let mut best = 0;
     for code in 1..8 {

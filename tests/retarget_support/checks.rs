@@ -1,50 +1,13 @@
-//! The emulation of `moebius::retarget` by itself, on a Hopper GPU, against the model of `retarget_support`.
-//!
-//! Ignored where there is no such GPU: `cargo test --test retarget_gpu -- --ignored`. The driver compiles the PTX.
+//! What is checked of the emulation, on whatever runs the rewritten text.
 
-#![allow(unsafe_code, reason = "kernels are launched through the driver")]
+use super::{Lane, Mma, cvt_kernel, e2m1, mma_kernel, ue8m0, value};
 
-mod retarget_support;
-
-use std::ffi::{CString, c_void};
-
-use cudarc::driver::{CudaContext, result, sys};
-use retarget_support::{Lane, Mma, cvt_kernel, e2m1, mma_kernel, ue8m0, value};
-
-/// Runs a retargeted kernel over `blocks` blocks of a warp: `words` in, `count` words out.
-fn run(ptx: &str, words: &[u32], count: usize, blocks: usize, parameter: u32) -> Vec<u32> {
-    let rewritten = moebius::retarget::retarget(ptx, moebius::retarget::MARK).expect("it can be rewritten");
-    let context = CudaContext::new(0).expect("these tests need a GPU");
-    let stream = context.default_stream();
-    let text = CString::new(rewritten.ptx).expect("PTX holds no zero byte");
-    let from = stream.clone_htod(words).expect("operands reach the GPU");
-    let mut to = stream.clone_htod(&vec![0xffff_ffffu32; count]).expect("there is room for the results");
-    // SAFETY: the text ends with a zero byte; the module lives until the end of the function.
-    let module = unsafe { result::module::load_data(text.as_ptr().cast::<c_void>()) }.expect("the driver compiles it");
-    // SAFETY: the module is loaded.
-    let function =
-        unsafe { result::module::get_function(module, CString::new("k").expect("a name")) }.expect("it has the entry");
-    {
-        use cudarc::driver::{DevicePtr as _, DevicePtrMut as _};
-        let (mut a, _read) = from.device_ptr(&stream);
-        let (mut b, _write) = to.device_ptr_mut(&stream);
-        let mut p = parameter;
-        let mut arguments = [
-            std::ptr::from_mut(&mut a).cast::<c_void>(),
-            std::ptr::from_mut(&mut b).cast::<c_void>(),
-            std::ptr::from_mut(&mut p).cast::<c_void>(),
-        ];
-        let stream: sys::CUstream = stream.cu_stream();
-        // SAFETY: the arguments are those of the entry, and the buffers cover what its threads touch.
-        unsafe {
-            result::launch_kernel(function, (blocks as u32, 1, 1), (32, 1, 1), 0, stream, &mut arguments)
-        }
-        .expect("it is launched");
-    }
-    let out = stream.clone_dtoh(&to).expect("it ran");
-    // SAFETY: nothing runs any more, and the module is not used again.
-    unsafe { result::module::unload(module) }.expect("the module is unloaded");
-    out
+/// What runs a kernel: `run(ptx, words in, count of words out, blocks of a warp, parameter)`.
+#[derive(Clone, Copy)]
+pub struct Machine {
+    pub run: fn(&str, &[u32], usize, usize, u32) -> Vec<u32>,
+    /// Random fragments of a check.
+    pub fragments: usize,
 }
 
 struct Random(u64);
@@ -57,7 +20,7 @@ impl Random {
 }
 
 /// Compares blocks of lanes with the model; `exact` where sums have one term.
-fn check(mma: &Mma, fragments: &[Vec<Lane>], registers: bool, exact: bool) {
+fn check(on: Machine, mma: &Mma, fragments: &[Vec<Lane>], registers: bool, exact: bool) {
     let [a, b] = [mma.pick_a, mma.pick_b];
     let numbers = [a[0], a[1], b[0], b[1]].map(|n| n.to_string());
     let selectors = match registers {
@@ -66,7 +29,7 @@ fn check(mma: &Mma, fragments: &[Vec<Lane>], registers: bool, exact: bool) {
     };
     let words: Vec<u32> = fragments.iter().flatten().flatten().copied().collect();
     let picks = a[0] | a[1] << 8 | b[0] << 16 | b[1] << 24;
-    let out = run(&mma_kernel(&mma.ptx(selectors)), &words, fragments.len() * 128, fragments.len(), picks);
+    let out = (on.run)(&mma_kernel(&mma.ptx(selectors)), &words, fragments.len() * 128, fragments.len(), picks);
     for (number, lanes) in fragments.iter().enumerate() {
         for (lane, results) in mma.run(lanes).iter().enumerate() {
             for (index, &(expected, sizes)) in results.iter().enumerate() {
@@ -87,7 +50,7 @@ fn scales(random: &mut Random, powers: bool) -> u32 {
 
 fn fragment(random: &mut Random, mma: &Mma) -> Vec<Lane> {
     let operand = |random: &mut Random, name: &str| {
-        let (exponent, mantissa, low) = retarget_support::format(name);
+        let (exponent, mantissa, low) = super::format(name);
         if mma.k == 64 {
             return random.next();
         }
@@ -115,9 +78,7 @@ fn fragment(random: &mut Random, mma: &Mma) -> Vec<Lane> {
         .collect()
 }
 
-#[test]
-#[ignore = "needs a Hopper GPU"]
-fn fragments_under_every_selector() {
+pub fn fragments_under_every_selector(on: Machine) {
     let mut random = Random(7);
     for (k, a, b, blocks, powers, bytes) in [
         (64, "e2m1", "e2m1", 4, false, vec![0]),
@@ -128,36 +89,31 @@ fn fragments_under_every_selector() {
         for &byte_a in &bytes {
             for &byte_b in &bytes {
                 for pick in 0..8 {
-                    let mma =
-                        Mma { k, a, b, blocks, powers, pick_a: [byte_a, pick % 2], pick_b: [byte_b, pick / 2] };
-                    let fragments: Vec<_> = (0..16).map(|_| fragment(&mut random, &mma)).collect();
-                    check(&mma, &fragments, pick % 3 == 0, false);
+                    let mma = Mma { k, a, b, blocks, powers, pick_a: [byte_a, pick % 2], pick_b: [byte_b, pick / 2] };
+                    let fragments: Vec<_> = (0..on.fragments).map(|_| fragment(&mut random, &mma)).collect();
+                    check(on, &mma, &fragments, pick % 3 == 0, false);
                 }
             }
         }
     }
 }
 
-#[test]
-#[ignore = "needs a Hopper GPU"]
-fn every_pair_of_formats() {
+pub fn every_pair_of_formats(on: Machine) {
     let mut random = Random(11);
     let formats = ["e2m1", "e3m2", "e2m3", "e4m3", "e5m2"];
     for a in formats {
         for b in formats {
             for blocks in [0, 1] {
                 let mma = Mma { k: 32, a, b, blocks, powers: true, pick_a: [1, 1], pick_b: [2, 3] };
-                let fragments: Vec<_> = (0..8).map(|_| fragment(&mut random, &mma)).collect();
-                check(&mma, &fragments, false, false);
+                let fragments: Vec<_> = (0..on.fragments).map(|_| fragment(&mut random, &mma)).collect();
+                check(on, &mma, &fragments, false, false);
             }
         }
     }
 }
 
 /// Rows of A hold every code in every block, their scales are all bytes, and a column of B has one value: no sum has two terms.
-#[test]
-#[ignore = "needs a Hopper GPU"]
-fn every_e2m1_with_every_ue4m3_exactly() {
+pub fn every_e2m1_with_every_ue4m3_exactly(on: Machine) {
     let mma = Mma { k: 64, a: "e2m1", b: "e2m1", blocks: 4, powers: false, pick_a: [0, 0], pick_b: [0, 0] };
     let mut fragments = Vec::new();
     for bytes in 0..2u32 {
@@ -182,34 +138,44 @@ fn every_e2m1_with_every_ue4m3_exactly() {
         }
     }
     // The last byte of all is NaN and makes its rows NaN: bytes 124 to 127 lie in one row of the second half.
-    check(&mma, &fragments, false, true);
+    check(on, &mma, &fragments, false, true);
 }
 
-#[test]
-#[ignore = "needs a Hopper GPU"]
-fn a_nan_scale_makes_its_row_or_column_nan() {
+pub fn a_nan_scale_makes_its_row_or_column_nan(on: Machine) {
     let mut random = Random(23);
-    for (k, a, blocks, powers, nan) in [(64, "e2m1", 4, false, 0x7f), (64, "e2m1", 2, true, 0xff), (32, "e4m3", 1, true, 0xff)] {
+    for (k, a, blocks, powers, nan) in
+        [(64, "e2m1", 4, false, 0x7f), (64, "e2m1", 2, true, 0xff), (32, "e4m3", 1, true, 0xff)]
+    {
         let mma = Mma { k, a, b: a, blocks, powers, pick_a: [0, 0], pick_b: [0, 0] };
         let mut fragments: Vec<_> = (0..32).map(|_| fragment(&mut random, &mma)).collect();
         for (number, lanes) in fragments.iter_mut().enumerate() {
             lanes[number][10 + number % 2] = nan;
         }
-        check(&mma, &fragments, false, false);
+        check(on, &mma, &fragments, false, false);
     }
 }
 
 /// Midpoints, values and their neighbours, both signs, zeros, what saturates, NaN, and random numbers.
 fn numbers() -> Vec<f32> {
-    let mut found = vec![0.0f32, -0.0, f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN_POSITIVE];
-    found.extend([1e-45, 6.0, 7.0, 1e30, f32::from_bits(0x0040_0000), f32::from_bits(0x0040_0001), f32::from_bits(0x003f_ffff)]);
+    let mut found =
+        vec![0.0f32, -0.0, f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN_POSITIVE];
+    found.extend([
+        1e-45,
+        6.0,
+        7.0,
+        1e30,
+        f32::from_bits(0x0040_0000),
+        f32::from_bits(0x0040_0001),
+        f32::from_bits(0x003f_ffff),
+    ]);
     for quarter in 0..32 {
         found.push(quarter as f32 * 0.25);
     }
     for exponent in -126..=127 {
         found.push(2f32.powi(exponent));
     }
-    let near: Vec<f32> = found.iter().filter(|x| x.is_finite()).flat_map(|x| [x.next_up(), x.next_down(), -x]).collect();
+    let near: Vec<f32> =
+        found.iter().filter(|x| x.is_finite()).flat_map(|x| [x.next_up(), x.next_down(), -x]).collect();
     found.extend(near);
     let mut random = Random(3);
     found.extend((0..4096).map(|_| f32::from_bits(random.next())));
@@ -218,49 +184,44 @@ fn numbers() -> Vec<f32> {
     found
 }
 
-fn converted(body: &str, words: impl Iterator<Item = [u32; 2]>) -> Vec<u32> {
+fn converted(on: Machine, body: &str, words: impl Iterator<Item = [u32; 2]>) -> Vec<u32> {
     let words: Vec<u32> = words.flatten().collect();
     let count = words.len() / 2;
-    run(&cvt_kernel(body), &words, count, count / 32, 0)
+    (on.run)(&cvt_kernel(body), &words, count, count / 32, 0)
 }
 
-#[test]
-#[ignore = "needs a Hopper GPU"]
-fn conversions_to_e2m1_round_as_the_model() {
+pub fn conversions_to_e2m1_round_as_the_model(on: Machine) {
     let numbers = numbers();
     let pairs = || numbers.iter().zip(numbers.iter().rev());
     let body = "cvt.rn.satfinite.e2m1x2.f32 %b0, %f0, %f1; cvt.u32.u8 %r3, %b0;";
-    let out = converted(body, pairs().map(|(a, b)| [a.to_bits(), b.to_bits()]));
+    let out = converted(on, body, pairs().map(|(a, b)| [a.to_bits(), b.to_bits()]));
     for ((high, low), got) in pairs().zip(out) {
         assert_eq!(got, e2m1(*high) << 4 | e2m1(*low), "{high:e} {low:e}");
     }
 }
 
-#[test]
-#[ignore = "needs a Hopper GPU"]
-fn conversions_to_ue8m0_round_as_the_model() {
+pub fn conversions_to_ue8m0_round_as_the_model(on: Machine) {
     let numbers = numbers();
     let pairs = || numbers.iter().zip(numbers.iter().rev());
     for (word, up) in [("rp", true), ("rz", false)] {
         let body = format!("cvt.{word}.satfinite.ue8m0x2.f32 %h0, %f0, %f1; cvt.u32.u16 %r3, %h0;");
-        let out = converted(&body, pairs().map(|(a, b)| [a.to_bits(), b.to_bits()]));
+        let out = converted(on, &body, pairs().map(|(a, b)| [a.to_bits(), b.to_bits()]));
         for ((high, low), got) in pairs().zip(out) {
             assert_eq!(got, ue8m0(*high, up) << 8 | ue8m0(*low, up), "{word} {high:e} {low:e}");
         }
     }
 }
 
-#[test]
-#[ignore = "needs a Hopper GPU"]
-fn conversions_from_codes_are_exact() {
-    let out = converted("cvt.u8.u32 %b0, %r2; cvt.rn.f16x2.e2m1x2 %r3, %b0;", (0..256).map(|code| [code, 0]));
+pub fn conversions_from_codes_are_exact(on: Machine) {
+    let out = converted(on, "cvt.u8.u32 %b0, %r2; cvt.rn.f16x2.e2m1x2 %r3, %b0;", (0..256).map(|code| [code, 0]));
     for (code, got) in (0u32..).zip(out) {
         for (nibble, half) in [(code & 15, got & 0xffff), (code >> 4, got >> 16)] {
             let expected = half::f16::from_f64(value(nibble, 2, 1).expect("e2m1 has no NaN"));
             assert_eq!(half, u32::from(expected.to_bits()) | (nibble & 8) << 12, "code {code}");
         }
     }
-    let out = converted("cvt.u16.u32 %h0, %r2; cvt.rn.bf16x2.ue8m0x2 %r3, %h0;", (0..256).map(|code| [code << 8 | 1, 0]));
+    let out =
+        converted(on, "cvt.u16.u32 %h0, %r2; cvt.rn.bf16x2.ue8m0x2 %r3, %h0;", (0..256).map(|code| [code << 8 | 1, 0]));
     for (code, got) in (0u32..).zip(out) {
         let expected = if code == 255 { f32::NAN } else { 2f32.powi(code as i32 - 127) };
         let high = f32::from_bits(got & 0xffff_0000);
