@@ -129,6 +129,19 @@ fn coordinates_and_extents_along_dimension_0_alone_depend_on_the_map() {
     }
 }
 
+/// The host marks maps where the rewritten instructions look.
+#[test]
+fn the_mark_is_the_same_on_both_sides() {
+    let host = include_str!("../csrc/support/tensor_map.cu");
+    let moebius::retarget::Mark { offset, mask, packed, spread, box_offset, box_shift } = MARK;
+    for constants in [
+        format!("kMarkOffset = {offset}, kMarkMask = {mask:#x}, kMarkPacked = {packed:#x}, kMarkSpread = {spread:#x};"),
+        format!("kBoxOffset = {box_offset}, kBoxShift = {box_shift};"),
+    ] {
+        assert!(host.contains(&constants), "{constants}");
+    }
+}
+
 #[test]
 fn what_is_replaced_is_counted_by_opcode() {
     let counts = retarget(&around(&format!("{NVFP4}\n{NVFP4}")), MARK).expect("it can be rewritten").replaced;

@@ -6,9 +6,21 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <cstring>
+
 namespace {
 
 constexpr int kMostDimensions = 5;
+
+// Where a map keeps what the rewritten instructions read of it: MARK of src/retarget/mod.rs, to which a test holds these.
+constexpr unsigned kMarkOffset = 8, kMarkMask = 0x0, kMarkPacked = 0x1, kMarkSpread = 0x2;
+constexpr unsigned kBoxOffset = 64, kBoxShift = 0;
+
+unsigned word_of(const CUtensorMap *map, unsigned offset) {
+  unsigned word;
+  std::memcpy(&word, reinterpret_cast<const char *>(map) + offset, sizeof word);
+  return word;
+}
 
 // Hopper itself: the retargeted images run there alone.
 bool on_hopper() {
@@ -52,6 +64,13 @@ extern "C" CUresult moebius_tensor_map_encode_tiled(CUtensorMap *map, CUtensorMa
     extents = bytes;
     box = boxes;
   }
-  return reinterpret_cast<decltype(&moebius_tensor_map_encode_tiled)>(function)(
+  const CUresult result = reinterpret_cast<decltype(&moebius_tensor_map_encode_tiled)>(function)(
       map, type, rank, address, extents, strides, box, element_strides, interleave, swizzle, promotion, fill);
+  if (result == CUDA_SUCCESS && box == boxes) {
+    // A driver that lays maps out in another way must not lead to a wrong answer.
+    const bool marked = (word_of(map, kMarkOffset) & kMarkMask) == (packed ? kMarkPacked : kMarkSpread);
+    const bool rows = packed || ((word_of(map, kBoxOffset) >> kBoxShift) & 0xff) + 1 == boxes[1];
+    if (!marked || !rows) return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  return result;
 }
