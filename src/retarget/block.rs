@@ -49,7 +49,7 @@ impl Block {
     }
 
     /// `register` of another lane of the whole warp.
-    pub fn from_lane(&mut self, register: &str, lane: &str) -> String {
+    pub fn of_lane(&mut self, register: &str, lane: &str) -> String {
         self.b32("shfl.sync.idx.b32", &[register, lane, "31", "-1"])
     }
 

@@ -44,7 +44,7 @@ pub fn rewrite(instruction: &Instruction<'_>, id: usize) -> Result<String, Strin
     for matrix in 0..count {
         // Lanes 8 i to 8 i + 7 hold the addresses of the rows of matrix i.
         let holder = block.b32("add.u32", &[&row, &(8 * matrix).to_string()]);
-        let at = block.from_lane(&address, &holder);
+        let at = block.of_lane(&address, &holder);
         // Bits 4 to 6 are the chunk of 16 bytes, xored with the row, bits 7 to 9.
         let swizzle = block.b32("bfe.u32", &[&at, "7", "3"]);
         let chunk = block.b32("bfe.u32", &[&at, "4", "3"]);

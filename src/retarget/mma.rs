@@ -163,7 +163,7 @@ fn selector(block: &mut Block, text: &str) -> String {
 
 /// The scales of a row or column, from the lane that holds them, the selected byte lowest.
 fn scale_word(block: &mut Block, register: &str, lane: &str, byte: &str) -> String {
-    let word = block.from_lane(register, lane);
+    let word = block.of_lane(register, lane);
     let bits = block.b32("shl.b32", &[byte, "3"]);
     block.b32("shr.u32", &[&word, &bits])
 }
