@@ -58,6 +58,8 @@ pub struct Compiled {
     pub object: PathBuf,
     /// What is known of it.
     pub facts: Facts,
+    /// The image for Hopper that was rewritten from it, or why there is none; absent where none was asked for.
+    pub retargeted: Option<Result<Image, String>>,
     /// Whether a compiler ran for it now.
     pub fresh: bool,
 }
@@ -149,7 +151,7 @@ impl Compiler<'_> {
         let entry = units.join(&key);
         if let Some(facts) = read_facts(&entry) {
             check(unit, &facts)?;
-            return Ok(Compiled { object: entry.join("unit.o"), facts, fresh: false });
+            return Ok(Compiled { object: entry.join("unit.o"), facts, retargeted: None, fresh: false });
         }
         let scratch = units.join(format!("partial-{}-{}", &key[..16], std::process::id()));
         let broken = |e: std::io::Error| {
@@ -176,7 +178,7 @@ impl Compiler<'_> {
             // Left-overs cost space only.
             let _ = std::fs::remove_dir_all(&scratch);
         }
-        Ok(Compiled { object: entry.join("unit.o"), facts: finished?, fresh: true })
+        Ok(Compiled { object: entry.join("unit.o"), facts: finished?, retargeted: None, fresh: true })
     }
 
     fn compile_into(&self, unit: &Unit, targets: &[Target], folder: &Path) -> Result<Facts, String> {

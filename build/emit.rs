@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::compile::Compiled;
+use super::compile::{Compiled, Image};
 use super::manifest::Unit;
 
 /// A kernel of kernels.toml that was not built.
@@ -35,26 +35,15 @@ pub fn units_rs(built: &[(&Unit, Compiled)], not_built: &[NotBuilt<'_>]) -> Stri
         let _ = writeln!(text, "        compile_seconds: {:?},", compiled.facts.seconds);
         text += "        images: &[\n";
         for image in &compiled.facts.images {
-            let counts = image.matrix_instructions.as_ref().map(|counts| {
-                counts.iter().map(|(name, count)| format!("({name:?}, {count})")).collect::<Vec<_>>().join(", ")
-            });
-            let _ = writeln!(
-                text,
-                "            Image {{ target: {:?}, sha256: {:?}, bytes: {}, registers: {}, spill_stores: {}, spill_loads: \
-                 {}, stack: {}, static_shared: {}, matrix_instructions: {}, debug_code: {} }},",
-                image.target,
-                image.sha256,
-                image.bytes,
-                image.registers,
-                image.spill_stores,
-                image.spill_loads,
-                image.stack,
-                image.static_shared,
-                counts.map_or("None".to_owned(), |counts| format!("Some(&[{counts}])")),
-                image.debug_code,
-            );
+            let _ = writeln!(text, "            {},", image_rs(image));
         }
         text += "        ],\n";
+        let retargeted = match &compiled.retargeted {
+            None => "None".to_owned(),
+            Some(Ok(image)) => format!("Some(Ok({}))", image_rs(image)),
+            Some(Err(reason)) => format!("Some(Err({reason:?}))"),
+        };
+        let _ = writeln!(text, "        retargeted: {retargeted},");
         text += "        // SAFETY: the symbol is defined by the library that was linked with this file, and never written.\n";
         let _ = writeln!(text, "        unit: || unsafe {{ &{symbol} }},");
         text += "        // SAFETY: as above.\n";
@@ -67,6 +56,28 @@ pub fn units_rs(built: &[(&Unit, Compiled)], not_built: &[NotBuilt<'_>]) -> Stri
         let _ = writeln!(text, "    NotBuilt {{ plan: {}, reason: {:?} }},", planned(entry.unit), entry.reason);
     }
     text + "];\n"
+}
+
+/// An image as the table holds it.
+fn image_rs(image: &Image) -> String {
+    let counts = image
+        .matrix_instructions
+        .as_ref()
+        .map(|counts| counts.iter().map(|(name, count)| format!("({name:?}, {count})")).collect::<Vec<_>>().join(", "));
+    format!(
+        "Image {{ target: {:?}, sha256: {:?}, bytes: {}, registers: {}, spill_stores: {}, spill_loads: {}, stack: {}, \
+         static_shared: {}, matrix_instructions: {}, debug_code: {} }}",
+        image.target,
+        image.sha256,
+        image.bytes,
+        image.registers,
+        image.spill_stores,
+        image.spill_loads,
+        image.stack,
+        image.static_shared,
+        counts.map_or("None".to_owned(), |counts| format!("Some(&[{counts}])")),
+        image.debug_code,
+    )
 }
 
 /// The part of a table line that kernels.toml gives.

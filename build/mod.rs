@@ -1,8 +1,8 @@
 //! The CUDA part of the build: kernels.toml and csrc/ in, a library of kernels and a table of them out.
 //!
 //! `settings` reads the environment; `archs` and `driver` say what to build for; `toolkit`, `headers`, `pins` and `fetch` find
-//! or fetch what that takes; `manifest` lists the kernels; `jobs` runs `compile`, which checks by `sass` what came out; `emit`
-//! hands it to the crate. With no architecture wanted, nothing of CUDA is looked for.
+//! or fetch what that takes; `manifest` lists the kernels; `jobs` runs `compile`, which checks by `sass` what came out, and
+//! `retarget` where images for Hopper are wanted beside; `emit` hands it to the crate. With no architecture wanted, nothing of CUDA is looked for.
 
 pub mod archs;
 pub mod compile;
@@ -13,9 +13,15 @@ pub mod headers;
 pub mod jobs;
 pub mod manifest;
 pub mod pins;
+pub mod retarget;
 pub mod sass;
 pub mod settings;
 pub mod toolkit;
+
+/// The rewriting itself, which the library has too.
+#[allow(dead_code, reason = "the build needs a part of what the library shows")]
+#[path = "../src/retarget/mod.rs"]
+pub mod rewriting;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -144,6 +150,29 @@ fn build_for(
     })?;
     let fresh = compiled.iter().filter(|compiled| compiled.fresh).count();
     progress(&format!("{count} kernels, {fresh} compiled now\n"));
+    let retargeted = match settings.retarget {
+        false => Vec::new(),
+        true => {
+            let pairs: Vec<_> = wanted.iter().map(|(unit, _)| *unit).zip(&compiled).collect();
+            jobs::run(&pairs, limit, |_, (unit, compiled)| match retarget::concerns(compiled) {
+                false => Ok(None),
+                true => {
+                    progress(&format!("retargeting {}", unit.id));
+                    retarget::unit(&compiler, unit, compiled).map(Some)
+                }
+            })?
+        }
+    };
+    for (compiled, outcome) in compiled.iter_mut().zip(retargeted) {
+        compiled.retargeted = match outcome {
+            None => None,
+            Some(retarget::Outcome::NotRetargetable(reason)) => Some(Err(reason)),
+            Some(retarget::Outcome::Done(object, image)) => {
+                compiled.object = object;
+                Some(Ok(image))
+            }
+        };
+    }
     let objects: Vec<_> = compiled.iter().map(|compiled| compiled.object.clone()).collect();
     emit::archive(&objects, out_dir)?;
     compiled.truncate(count - support.len());

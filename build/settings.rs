@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Variables that change what is built; Cargo runs the build script again when one of them changes.
-pub const VARIABLES: [&str; 15] = [
+pub const VARIABLES: [&str; 16] = [
+    "MOEBIUS_RETARGET",
     "MOEBIUS_ARCHS",
     "MOEBIUS_KERNELS",
     "MOEBIUS_CACHE_DIR",
@@ -52,6 +53,8 @@ pub struct Settings {
     pub cache_dir: PathBuf,
     /// `MOEBIUS_JOBS`: compilers at a time.
     pub jobs: Option<usize>,
+    /// `MOEBIUS_RETARGET=90a`: sm_120 kernels get an image for Hopper beside their own.
+    pub retarget: bool,
     /// Nothing may be fetched.
     pub offline: bool,
     /// The Python that has pip.
@@ -78,6 +81,11 @@ impl Settings {
                 _ => return Err(format!("MOEBIUS_JOBS is `{value}`: set it to a number of compilers from 1")),
             },
         };
+        let retarget = match text("MOEBIUS_RETARGET").as_deref() {
+            None => false,
+            Some(super::retarget::TARGET) => true,
+            Some(other) => return Err(format!("MOEBIUS_RETARGET is `{other}`: set it to 90a, or to nothing")),
+        };
         let cache_dir = path("MOEBIUS_CACHE_DIR")
             .or_else(|| path("XDG_CACHE_HOME").map(|d| d.join("moebius")))
             .or_else(|| path("HOME").map(|d| d.join(".cache/moebius")))
@@ -93,6 +101,7 @@ impl Settings {
             cutlass_dir: path("CUTLASS_DIR"),
             cache_dir,
             jobs,
+            retarget,
             offline: truthy("MOEBIUS_OFFLINE") || truthy("CARGO_NET_OFFLINE"),
             python: path("MOEBIUS_PYTHON").unwrap_or_else(|| PathBuf::from("python3")),
         })

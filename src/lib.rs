@@ -15,6 +15,7 @@ pub mod numeric;
 pub mod operands;
 pub mod record;
 pub mod report;
+pub mod retarget;
 pub mod shape;
 pub mod sweep;
 pub mod verify;

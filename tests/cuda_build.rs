@@ -25,6 +25,7 @@ fn settings(cache: &Path) -> Settings {
         cutlass_dir: None,
         cache_dir: cache.join("cache"),
         jobs: None,
+        retarget: false,
         offline: true,
         python: PathBuf::from("python3"),
     }

@@ -65,6 +65,20 @@ fn machine_code_is_embedded_whole_and_optimised() {
     }
 }
 
+/// With `MOEBIUS_RETARGET` every kernel that has no image for Hopper got one, and the kernels of kernels.toml hold nothing that
+/// cannot be emulated.
+#[test]
+fn kernels_of_sm_120_are_retargeted_where_asked() {
+    let foreign = |unit: &&moebius::kernel::cuda_units::CompiledUnit| unit.plan.chip == 120;
+    let any = built().iter().any(|unit| unit.retargeted.is_some());
+    for unit in built().iter().filter(foreign).filter(|_| any) {
+        let image = unit.retargeted.unwrap_or_else(|| panic!("{} was passed over", unit.plan.id));
+        let image = image.unwrap_or_else(|reason| panic!("{}: {reason}", unit.plan.id));
+        assert!(image.runs_on(9, 0) && image.bytes > 0, "{}", unit.plan.id);
+        assert!(unit.image_for(9, 0).is_none(), "{}: its rewritten image counts as its own", unit.plan.id);
+    }
+}
+
 #[test]
 fn the_c_side_agrees_with_the_table() {
     for unit in built() {

@@ -181,6 +181,9 @@ pub struct VerifyArgs {
     /// The correctness set (row counts around tile edges, empty experts, tails) in place of a model's cases
     #[arg(long)]
     pub edge_cases: bool,
+    /// Kernels of sm_120 on a Hopper GPU, rewritten by a build with MOEBIUS_RETARGET=90a; rows say so
+    #[arg(long)]
+    pub retarget: bool,
     /// Results file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

@@ -3,7 +3,7 @@
 use super::args::KernelArgs;
 use super::error::CliError;
 use crate::device::cuda::Cuda;
-use crate::kernel::{Kernel, Scheme, Selection, cpu_kernels, cuda_kernels};
+use crate::kernel::{Kernel, Scheme, Selection, cpu_kernels, cuda_kernels, retargeted_kernels};
 
 /// What the flags select among kernels.
 ///
@@ -35,6 +35,22 @@ pub fn on_cuda(args: &KernelArgs, cuda: &Cuda) -> Result<Vec<Box<dyn Kernel>>, C
     if kernels.is_empty() {
         let arch = cuda.info().arch();
         return Err(CliError::machine(format!("no kernel of this build runs on {arch}; see `moebius list kernels`")));
+    }
+    selection(args)?.select(kernels).map_err(CliError::input)
+}
+
+/// The wanted kernels of this build that were rewritten for a GPU.
+///
+/// # Errors
+/// A glob or scheme that matches none, or a build without rewritten kernels.
+pub fn retargeted(args: &KernelArgs, cuda: &Cuda) -> Result<Vec<Box<dyn Kernel>>, CliError> {
+    let kernels = retargeted_kernels(cuda.info());
+    if kernels.is_empty() {
+        let arch = cuda.info().arch();
+        return Err(CliError::machine(format!(
+            "--retarget: this build holds no kernel rewritten for {arch}: on a Hopper GPU, build with \
+             MOEBIUS_ARCHS=90a,120a MOEBIUS_RETARGET=90a"
+        )));
     }
     selection(args)?.select(kernels).map_err(CliError::input)
 }

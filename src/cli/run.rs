@@ -50,7 +50,7 @@ pub fn run(args: &RunArgs) -> Result<u8, CliError> {
         seed: args.cases.seed,
         memory_bytes: CPU_MEMORY,
     };
-    let results = sweep(&cases, &kernel_args, settings, wanted.measured, Some(&args.out), asked(args))?;
+    let results = sweep(&cases, &kernel_args, Which::Native, settings, wanted.measured, Some(&args.out), asked(args))?;
     if args.json {
         let mut text = Vec::new();
         write_json(&mut text, &results).map_err(CliError::machine)?;
@@ -96,7 +96,9 @@ pub fn verify(args: &VerifyArgs) -> Result<u8, CliError> {
     };
     let mut asked = Extra::default();
     asked.insert("verify".to_owned(), true.into());
-    let results = sweep(&cases, &kernel_args, settings, None, args.out.as_deref(), asked)?;
+    asked.insert("retarget".to_owned(), args.retarget.into());
+    let which = if args.retarget { Which::Retargeted } else { Which::Native };
+    let results = sweep(&cases, &kernel_args, which, settings, None, args.out.as_deref(), asked)?;
     if args.json {
         let mut text = Vec::new();
         write_json(&mut text, &results).map_err(CliError::machine)?;
@@ -120,9 +122,12 @@ fn verdicts(results: &Results) -> String {
             _ => entry.2.push(row),
         }
     }
+    let retargeted = results.rows.iter().any(|row| row.verify.as_ref().is_some_and(|verify| verify.retargeted));
+    // What a rewritten image shows is another thing than what the kernel itself shows.
+    let how = if retargeted { "verified: retargeted: " } else { "" };
     let mut text = String::new();
     for (id, (right, worst, others)) in kernels {
-        text += &format!("{id}: {right} cases right, worst error {worst:.2} of its bound\n");
+        text += &format!("{id}: {how}{right} cases right, worst error {worst:.2} of its bound\n");
         for row in others {
             let reason = row.reason.as_deref().unwrap_or("no reason given");
             let case = &row.case;
@@ -192,18 +197,28 @@ fn cancel_on_interrupt() -> Result<Arc<AtomicBool>, CliError> {
     Ok(cancel)
 }
 
+/// Kernels as they are, or rewritten for a GPU that they were not made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Native,
+    Retargeted,
+}
+
 fn sweep(
     cases: &[Case],
     kernel_args: &KernelArgs,
+    which: Which,
     settings: SweepSettings,
     measured: Option<(Device, Ceilings)>,
     out: Option<&Path>,
     asked: Extra,
 ) -> Result<Results, CliError> {
     let (cuda, device) = machine::open(machine::choose(kernel_args.device.as_deref())?)?;
-    let kernels = match &cuda {
-        Some(cuda) => kernels::on_cuda(kernel_args, cuda)?,
-        None => kernels::on_cpu(kernel_args)?,
+    let kernels = match (&cuda, which) {
+        (Some(cuda), Which::Native) => kernels::on_cuda(kernel_args, cuda)?,
+        (Some(cuda), Which::Retargeted) => kernels::retargeted(kernel_args, cuda)?,
+        (None, Which::Native) => kernels::on_cpu(kernel_args)?,
+        (None, Which::Retargeted) => return Err(CliError::machine("--retarget: there is no Hopper GPU here")),
     };
     let ceilings = match measured {
         // Without times there is nothing to hold against a ceiling.

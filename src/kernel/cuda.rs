@@ -1,36 +1,57 @@
 //! Compiled CUDA kernels as kernels: what the build knows of each, and its C side.
 
-use super::cuda_units::{CompiledUnit, UnitPlan, built};
+use super::cuda_units::{CompiledUnit, Image, UnitPlan, built};
 use super::{Engine, Kernel, KernelId, KernelInfo, Scheme};
 use crate::device::abi;
 use crate::device::cuda::{GpuInfo, Unit, UnitError};
 use crate::shape::Case;
 
-/// A compiled kernel that a GPU of this machine can run.
+/// A compiled kernel that a GPU of this machine can run, by itself or as a rewritten image.
 struct CudaKernel {
     info: KernelInfo,
     unit: Unit,
+    /// Absent for a kernel that runs here by itself.
+    retargeted: Option<Result<Image, &'static str>>,
     sm_count: u32,
 }
 
 /// The kernels of this build that `gpu` can run.
 pub fn cuda_kernels(gpu: &GpuInfo) -> Vec<Box<dyn Kernel>> {
     let runs = |unit: &&CompiledUnit| image_here(unit, gpu).is_some();
-    built().iter().filter(runs).filter_map(|unit| kernel(unit, gpu)).collect()
+    built().iter().filter(runs).filter_map(|unit| kernel(unit, image_here(unit, gpu), None, gpu)).collect()
 }
 
-fn image_here(unit: &CompiledUnit, gpu: &GpuInfo) -> Option<&'static super::cuda_units::Image> {
+/// The kernels of this build that `gpu` cannot run by itself and that were rewritten for it, or could not be. They are for
+/// verification: their engine is [`Engine::Retargeted`], which nothing times.
+pub fn retargeted_kernels(gpu: &GpuInfo) -> Vec<Box<dyn Kernel>> {
+    let (major, minor) = gpu.compute_capability;
+    let rewritten = |unit: &'static CompiledUnit| {
+        let outcome = unit.retargeted.filter(|_| image_here(unit, gpu).is_none())?;
+        // A reason counts on the GPU that images are rewritten for.
+        let here = outcome.map_or((major, minor) == (9, 0), |image| image.runs_on(major, minor));
+        let image = unit.retargeted.as_ref().and_then(|outcome| outcome.as_ref().ok());
+        here.then(|| kernel(unit, image, Some(outcome), gpu))?
+    };
+    built().iter().filter_map(rewritten).collect()
+}
+
+fn image_here(unit: &CompiledUnit, gpu: &GpuInfo) -> Option<&'static Image> {
     unit.image_for(gpu.compute_capability.0, gpu.compute_capability.1)
 }
 
-fn kernel(compiled: &'static CompiledUnit, gpu: &GpuInfo) -> Option<Box<dyn Kernel>> {
+fn kernel(
+    compiled: &'static CompiledUnit,
+    image: Option<&Image>,
+    retargeted: Option<Result<Image, &'static str>>,
+    gpu: &GpuInfo,
+) -> Option<Box<dyn Kernel>> {
     let unit = Unit::new(compiled.unit());
     let info = KernelInfo {
         version: Some(unit.version().to_owned()),
-        image_sha256: image_here(compiled, gpu).map(|image| image.sha256.to_owned()),
+        image_sha256: image.map(|image| image.sha256.to_owned()),
         ..compiled.plan.info()?
     };
-    Some(Box::new(CudaKernel { info, unit, sm_count: gpu.sm_count }))
+    Some(Box::new(CudaKernel { info, unit, retargeted, sm_count: gpu.sm_count }))
 }
 
 impl UnitPlan {
@@ -64,7 +85,11 @@ impl Kernel for CudaKernel {
     }
 
     fn engine(&self) -> Engine<'_> {
-        Engine::Cuda(self.unit)
+        match self.retargeted {
+            None => Engine::Cuda(self.unit),
+            Some(Ok(_)) => Engine::Retargeted(self.unit),
+            Some(Err(reason)) => Engine::NotRetargetable(reason),
+        }
     }
 }
 

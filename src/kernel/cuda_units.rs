@@ -33,6 +33,9 @@ pub struct CompiledUnit {
     pub compile_seconds: f64,
     /// Its machine code, one image a target.
     pub images: &'static [Image],
+    /// The image for Hopper that was rewritten from it (`MOEBIUS_RETARGET`), or what cannot be emulated; absent where none was
+    /// asked for. It is for verification alone, so it is not among `images`.
+    pub retargeted: Option<Result<Image, &'static str>>,
     unit: fn() -> &'static abi::moebius_unit,
     footprint: fn() -> Footprint,
 }

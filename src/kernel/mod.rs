@@ -6,7 +6,7 @@ pub mod cuda_units;
 mod id;
 mod registry;
 
-pub use cuda::{abi_shape, cuda_kernels};
+pub use cuda::{abi_shape, cuda_kernels, retargeted_kernels};
 pub use id::{KernelId, Scheme};
 pub use registry::{Selection, cpu_kernels};
 
@@ -36,6 +36,10 @@ pub enum Engine<'a> {
     Cpu(&'a dyn CpuKernel),
     /// On a GPU, through the C ABI.
     Cuda(crate::device::cuda::Unit),
+    /// On a GPU that it was not made for, as a rewritten image: to be verified, never to be timed.
+    Retargeted(crate::device::cuda::Unit),
+    /// Nowhere: the reason is what cannot be emulated on this GPU.
+    NotRetargetable(&'static str),
 }
 
 /// What is known of a kernel before it runs.

@@ -160,6 +160,9 @@ pub enum Status {
     Impossible,
     /// Not run on the architecture it is made for.
     Unverified,
+    /// It could be verified here only as a rewritten image, and what it does cannot be emulated on this architecture.
+    #[serde(rename = "not retargetable")]
+    NotRetargetable,
     /// Taken from somebody else's table.
     Imported,
 }
@@ -176,6 +179,7 @@ impl Status {
             Status::Timeout => "timeout",
             Status::Impossible => "impossible",
             Status::Unverified => "unverified",
+            Status::NotRetargetable => "not retargetable",
             Status::Imported => "imported",
         }
     }

@@ -75,7 +75,7 @@ struct CpuSubject {
 fn cpu_side(kernel: &dyn Kernel) -> Option<&dyn CpuKernel> {
     match kernel.engine() {
         Engine::Cpu(kernel) => Some(kernel),
-        Engine::Cuda(_) => None,
+        Engine::Cuda(_) | Engine::Retargeted(_) | Engine::NotRetargetable(_) => None,
     }
 }
 

@@ -22,7 +22,7 @@ use crate::operands::{
     ActivationGlobals, SlotLimits, SlotPlan, SlotRequest,
     bytes::{layer_weight_bytes, weight_bytes_per_expert},
 };
-use crate::record::{Conditions, L2, Launch, Status};
+use crate::record::{Conditions, L2, Launch, Status, VerifyRecord};
 use crate::shape::{Case, GemmShape};
 use crate::verify::{Columns, Judgement, Reference, SampledColumns, cpu::SAMPLED_COLUMNS, guard, judge};
 
@@ -189,6 +189,11 @@ impl<'a> CudaRig<'a> {
     ) -> Result<Verified, DeviceError> {
         let mut groups: Vec<(Scheme, Vec<usize>)> = Vec::new();
         for (at, kernel) in kernels.iter().enumerate() {
+            if let Engine::NotRetargetable(reason) = kernel.engine() {
+                let (status, reason) = (Status::NotRetargetable, Some(reason.to_owned()));
+                (control.row)(rows::plain(case, kernel.info(), self.conditions(None), status, reason));
+                continue;
+            }
             let refused = case.unsupported().map(str::to_owned).or_else(|| kernel.supports(case).err());
             if let Some(reason) = refused {
                 (control.row)(rows::plain(
@@ -443,7 +448,11 @@ impl<'a> CudaRig<'a> {
                     return Ok(());
                 }
                 let info = kernels[at].info();
-                let Engine::Cuda(unit) = kernels[at].engine() else { continue };
+                let (unit, retargeted) = match kernels[at].engine() {
+                    Engine::Cuda(unit) => (unit, false),
+                    Engine::Retargeted(unit) => (unit, true),
+                    Engine::Cpu(_) | Engine::NotRetargetable(_) => continue,
+                };
                 (control.step)(Step::Doing(&format!("verifying {}", info.id)));
                 let conditions = self.conditions(Some(&loaded.plan));
                 let prepared = match self.prepare(unit, loaded, &shape, scheme, output) {
@@ -460,13 +469,14 @@ impl<'a> CudaRig<'a> {
                         break;
                     }
                 }
-                if judgement.is_right() && self.settings.timing {
+                // The one way to a time, and closed to retargeted images.
+                if judgement.is_right() && self.settings.timing && !retargeted {
                     ready.push(Ready { at, judgement, prepared, group, references: references.clone() });
                     continue;
                 }
                 let status = if judgement.is_right() { Status::Ok } else { Status::Wrong };
                 let mut row = rows::plain(case, info, conditions, status, judgement.failure.clone());
-                row.verify = Some(rows::verified(&judgement, None));
+                row.verify = Some(VerifyRecord { retargeted, ..rows::verified(&judgement, None) });
                 (control.row)(row);
             }
         }

@@ -69,6 +69,9 @@ fn refused(e: OperandError) -> DeviceError {
     DeviceError::Kernel(e.to_string())
 }
 
+/// Values, scales and globals on the host.
+type Contents = (Vec<u8>, Vec<u8>, Vec<f32>);
+
 impl Matrix {
     fn make(cuda: &Cuda, support: Support<'_>, format: Format, x: &Plain<'_>, what: &str) -> Result<Self, DeviceError> {
         let groups = (x.group_rows.len() - 1) as u32;
@@ -99,7 +102,8 @@ impl Matrix {
         Ok(matrix)
     }
 
-    fn read(&self, cuda: &Cuda) -> Result<(Vec<u8>, Vec<u8>, Vec<f32>), DeviceError> {
+    /// Values, scales and globals, as they lie in memory.
+    fn read(&self, cuda: &Cuda) -> Result<Contents, DeviceError> {
         let all = |b: &Buffer| b.download(cuda, 0, b.len());
         let some = |b: &Option<Buffer>| b.as_ref().map(all).transpose().map(Option::unwrap_or_default);
         Ok((all(&self.values)?, some(&self.scales)?, floats(&some(&self.globals)?)))

@@ -1,0 +1,105 @@
+//! The emulation of `moebius::retarget` by itself, against the model of `retarget_support`: here on an interpreter of what it
+//! emits, and on a Hopper GPU where there is one (`cargo test --test retarget_emulation -- --ignored`).
+
+mod retarget_support;
+
+use retarget_support::checks::{self, Machine};
+use retarget_support::{gpu, warp};
+
+macro_rules! on_both {
+    ($($name:ident,)*) => {
+        $(
+            #[test]
+            fn $name() {
+                checks::$name(Machine { run: warp::run, fragments: 2 });
+            }
+        )*
+        mod on_a_gpu {
+            use super::{Machine, checks, gpu};
+            $(
+                #[test]
+                #[ignore = "needs a Hopper GPU"]
+                fn $name() {
+                    checks::$name(Machine { run: gpu::run, fragments: 16 });
+                }
+            )*
+        }
+    };
+}
+
+on_both! {
+    fragments_under_every_selector,
+    every_pair_of_formats,
+    every_e2m1_with_every_ue4m3_exactly,
+    a_nan_scale_makes_its_row_or_column_nan,
+    conversions_to_e2m1_round_as_the_model,
+    conversions_to_ue8m0_round_as_the_model,
+    conversions_from_codes_are_exact,
+}
+
+/// Faults that a kernel or an emulation could have, planted into what the interpreter runs: the checks find each.
+mod planted_faults {
+    use super::{Machine, checks, warp};
+
+    /// The words of each lane changed, `change(all words, index of the first of a lane, the lane's words)`.
+    fn with_words(words: &[u32], change: impl Fn(&[u32], usize, &mut [u32])) -> Vec<u32> {
+        let mut changed = words.to_vec();
+        for (lane, own) in changed.chunks_mut(12).enumerate() {
+            change(words, 12 * lane, own);
+        }
+        changed
+    }
+
+    fn is_found(run: fn(&str, &[u32], usize, usize, u32) -> Vec<u32>) {
+        let checked = std::panic::catch_unwind(|| {
+            checks::fragments_under_every_selector(Machine { run, fragments: 1 });
+        });
+        assert!(checked.is_err(), "the checks pass over it");
+    }
+
+    #[test]
+    fn a_scale_byte_of_the_next_block() {
+        is_found(|ptx, words, count, blocks, picks| {
+            let words = with_words(words, |_, _, lane| lane[10] = lane[10].rotate_right(8));
+            warp::run(ptx, &words, count, blocks, picks)
+        });
+    }
+
+    #[test]
+    fn scales_of_the_next_column() {
+        is_found(|ptx, words, count, blocks, picks| {
+            let words = with_words(words, |all, first, lane| lane[11] = all[(first + 48 + 11) % all.len()]);
+            warp::run(ptx, &words, count, blocks, picks)
+        });
+    }
+
+    #[test]
+    fn the_other_order_of_nibbles() {
+        is_found(|ptx, words, count, blocks, picks| {
+            let swapped = |w: u32| (w & 0x0f0f_0f0f) << 4 | (w >> 4) & 0x0f0f_0f0f;
+            let words = with_words(words, |_, _, lane| lane[..4].iter_mut().for_each(|w| *w = swapped(*w)));
+            warp::run(ptx, &words, count, blocks, picks)
+        });
+    }
+
+    #[test]
+    fn a_selector_that_is_ignored() {
+        is_found(|ptx, words, count, blocks, picks| {
+            let (before, rest) = ptx.split_once("{%r11}, {").expect("the selectors of B");
+            let (_, after) = rest.split_once('}').expect("their end");
+            warp::run(&format!("{before}{{%r11}}, {{0, 0}}{after}"), words, count, blocks, picks)
+        });
+    }
+
+    #[test]
+    fn a_product_that_is_left_out() {
+        is_found(|ptx, words, count, blocks, picks| {
+            let words = with_words(words, |_, first, lane| {
+                if first % 384 == 0 {
+                    lane[5] = 0;
+                }
+            });
+            warp::run(ptx, &words, count, blocks, picks)
+        });
+    }
+}
