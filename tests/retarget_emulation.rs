@@ -16,6 +16,33 @@ macro_rules! on_both {
         )*
         mod on_a_gpu {
             use super::{Machine, checks, gpu};
+
+            /// The driver keeps the L2 promotion and the box of a map where the rewritten instructions look.
+            #[test]
+            #[ignore = "needs a Hopper GPU"]
+            fn the_mark_is_where_the_driver_puts_it() {
+                use cudarc::driver::sys::CUtensorMapL2promotion as Promotion;
+                let mark = moebius::retarget::MARK;
+                let plain = gpu::map_words(Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B, 64);
+                let differing = |other: &[u32; 32]| -> Vec<_> {
+                    (0..32).filter(|&w| plain[w] != other[w]).map(|w| (4 * w, plain[w], other[w])).collect()
+                };
+                for (promotion, value) in [
+                    (Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B, mark.packed),
+                    (Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_64B, mark.spread),
+                ] {
+                    let words = gpu::map_words(promotion, 64);
+                    let (here, there) = (words[mark.offset as usize / 4], plain[mark.offset as usize / 4]);
+                    let changes = differing(&words);
+                    assert!(here & mark.mask == value && there & mark.mask != value, "{promotion:?}: {changes:x?}");
+                }
+                for rows in [1, 64, 200, 256] {
+                    let words = gpu::map_words(Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B, rows);
+                    let found = (words[mark.box_offset as usize / 4] >> mark.box_shift & 0xff) + 1;
+                    assert_eq!(found, rows, "{:x?}", differing(&words));
+                }
+            }
+
             $(
                 #[test]
                 #[ignore = "needs a Hopper GPU"]
