@@ -67,7 +67,7 @@ on_both! {
 /// The row of 16 values at byte 16 c of a swizzled row of 128 comes from bytes 8 c of the packed row that lies there instead.
 #[test]
 fn values_are_unpacked_from_rows_under_the_swizzle() {
-    let place = |row: u64, byte: u64| 4096 + 128 * row + ((byte / 16 ^ row % 8) * 16) + byte % 16;
+    let place = |row: u64, byte: u64| 4096 + 128 * row + ((byte / 16) ^ (row % 8)) * 16 + byte % 16;
     // Four matrices of eight rows: lane l holds the address of row l % 8 of matrix l / 8.
     let (row, chunk) = (|l: u64| 8 * (l / 16) + l % 8, |l: u64| (3 * (l / 8) + l % 2) % 8);
     let words: Vec<u32> = (0..32).flat_map(|l| [place(row(l), 16 * chunk(l)) as u32 - 16; 12]).collect();
