@@ -168,7 +168,7 @@ proptest! {
     fn printing_gives_back_what_was_parsed(statements in prop::collection::vec(statement(), 0..20)) {
         let text = statements.concat();
         let parsed = parse(&text).expect("it is PTX");
-        prop_assert_eq!(print(&parsed), &text);
+        prop_assert_eq!(print(&parsed), text.clone());
         // An instruction printed from its parts is the same instruction.
         for statement in &parsed {
             if let Kind::Instruction(instruction) = &statement.kind {

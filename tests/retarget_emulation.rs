@@ -16,6 +16,33 @@ macro_rules! on_both {
         )*
         mod on_a_gpu {
             use super::{Machine, checks, gpu};
+
+            /// The driver keeps the L2 promotion and the box of a map where the rewritten instructions look.
+            #[test]
+            #[ignore = "needs a Hopper GPU"]
+            fn the_mark_is_where_the_driver_puts_it() {
+                use cudarc::driver::sys::CUtensorMapL2promotion as Promotion;
+                let mark = moebius::retarget::MARK;
+                let plain = gpu::map_words(Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B, 64);
+                let differing = |other: &[u32; 32]| -> Vec<_> {
+                    (0..32).filter(|&w| plain[w] != other[w]).map(|w| (4 * w, plain[w], other[w])).collect()
+                };
+                for (promotion, value) in [
+                    (Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B, mark.packed),
+                    (Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_64B, mark.spread),
+                ] {
+                    let words = gpu::map_words(promotion, 64);
+                    let (here, there) = (words[mark.offset as usize / 4], plain[mark.offset as usize / 4]);
+                    let changes = differing(&words);
+                    assert!(here & mark.mask == value && there & mark.mask != value, "{promotion:?}: {changes:x?}");
+                }
+                for rows in [1, 64, 200, 256] {
+                    let words = gpu::map_words(Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B, rows);
+                    let found = (words[mark.box_offset as usize / 4] >> mark.box_shift & 0xff) + 1;
+                    assert_eq!(found, rows, "{:x?}", differing(&words));
+                }
+            }
+
             $(
                 #[test]
                 #[ignore = "needs a Hopper GPU"]
@@ -35,6 +62,26 @@ on_both! {
     conversions_to_e2m1_round_as_the_model,
     conversions_to_ue8m0_round_as_the_model,
     conversions_from_codes_are_exact,
+}
+
+/// The row of 16 values at byte 16 c of a swizzled row of 128 comes from bytes 8 c of the packed row that lies there instead.
+#[test]
+fn values_are_unpacked_from_rows_under_the_swizzle() {
+    let place = |row: u64, byte: u64| 4096 + 128 * row + ((byte / 16) ^ (row % 8)) * 16 + byte % 16;
+    // Four matrices of eight rows: lane l holds the address of row l % 8 of matrix l / 8.
+    let (row, chunk) = (|l: u64| 8 * (l / 16) + l % 8, |l: u64| (3 * (l / 8) + l % 2) % 8);
+    let words: Vec<u32> = (0..32).flat_map(|l| [place(row(l), 16 * chunk(l)) as u32 - 16; 12]).collect();
+    let load = "ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64 {%r20, %r21, %r22, %r23}, [%r0+16];";
+    let out = warp::run(&retarget_support::mma_kernel(load), &words, 128, 1, 0);
+    for lane in 0..32u64 {
+        for matrix in 0..4 {
+            let holder = 8 * matrix + lane / 4;
+            let packed = 8 * chunk(holder) + 2 * (lane % 4);
+            let [low, high] = [packed, packed + 1].map(|b| u32::from(warp::shared(place(row(holder), b))));
+            let expected = low & 15 | (low >> 4) << 8 | (high & 15) << 16 | (high >> 4) << 24;
+            assert_eq!(out[(4 * lane + matrix) as usize], expected, "lane {lane} matrix {matrix}");
+        }
+    }
 }
 
 /// Faults that a kernel or an emulation could have, planted into what the interpreter runs: the checks find each.

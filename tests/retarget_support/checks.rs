@@ -119,20 +119,20 @@ pub fn every_e2m1_with_every_ue4m3_exactly(on: Machine) {
     for bytes in 0..2u32 {
         for eighth in 0..8 {
             let mut lanes: Vec<Lane> = vec![[0; 12]; 32];
-            for lane in 0..32usize {
-                for register in 0..4 {
+            for (lane, own) in lanes.iter_mut().enumerate() {
+                for word in &mut own[..4] {
                     // k of the first value: 8 (t % 4), so codes are k % 16.
-                    lanes[lane][register] = if lane % 2 == 0 { 0x7654_3210 } else { 0xfedc_ba98 };
+                    *word = if lane % 2 == 0 { 0x7654_3210 } else { 0xfedc_ba98 };
                 }
                 // Column t/4 is 1 (code 2) at k = 8 eighth + t/4.
                 let k = 8 * eighth + lane / 4;
                 if (k % 32) / 8 == lane % 4 {
-                    lanes[lane][4 + k / 32] = 2 << (4 * (k % 8));
+                    own[4 + k / 32] = 2 << (4 * (k % 8));
                 }
-                lanes[lane][11] = 0x3838_3838;
+                own[11] = 0x3838_3838;
                 let row = lane / 4 + 8 * (lane % 2);
                 let first = 64 * bytes + 4 * row as u32;
-                lanes[lane][10] = first | (first + 1) << 8 | (first + 2) << 16 | (first + 3) << 24;
+                own[10] = first | (first + 1) << 8 | (first + 2) << 16 | (first + 3) << 24;
             }
             fragments.push(lanes);
         }

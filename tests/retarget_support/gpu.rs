@@ -38,3 +38,36 @@ pub fn run(ptx: &str, words: &[u32], count: usize, blocks: usize, parameter: u32
     unsafe { result::module::unload(module) }.expect("the module is unloaded");
     out
 }
+
+/// The 32 words of a map of bytes with this L2 promotion and extent of the box along dimension 1.
+pub fn map_words(promotion: sys::CUtensorMapL2promotion, rows: u32) -> [u32; 32] {
+    let context = CudaContext::new(0).expect("these tests need a GPU");
+    let memory = context.default_stream().clone_htod(&vec![0u8; 1 << 16]).expect("there is room for a tensor");
+    let stream = context.default_stream();
+    let (address, _read) = memory.device_ptr(&stream);
+    let mut map = sys::CUtensorMap { opaque: [0; 16] };
+    // SAFETY: every array has an entry for each of the two dimensions (one less for strides), and outlives the call.
+    unsafe {
+        sys::cuTensorMapEncodeTiled(
+            &mut map,
+            sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+            2,
+            address as *mut c_void,
+            [128, 256].as_ptr(),
+            [128].as_ptr(),
+            [128, rows].as_ptr(),
+            [1, 1].as_ptr(),
+            sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+            promotion,
+            sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    }
+    .result()
+    .expect("the driver makes the map");
+    let mut words = [0; 32];
+    for (pair, both) in words.chunks_mut(2).zip(map.opaque) {
+        pair.copy_from_slice(&[both as u32, (both >> 32) as u32]);
+    }
+    words
+}

@@ -93,8 +93,8 @@ impl Mma {
                     let a = self.element(lanes, row, k, self.a, 0, true);
                     let b = self.element(lanes, column, k, self.b, 4, false);
                     let mut term = a.zip(b).map_or(f64::NAN, |(a, b)| a * b);
-                    if self.blocks > 0 {
-                        let block = k / (self.k / self.blocks);
+                    if let Some(length) = self.k.checked_div(self.blocks) {
+                        let block = k / length;
                         let from_a = 4 * (row % 8) + 2 * self.pick_a[1] as usize + row / 8;
                         let from_b = 4 * column + self.pick_b[1] as usize;
                         let scale_a = scale(self, lanes[from_a][10], self.pick_a[0], block);

@@ -32,6 +32,11 @@ pub fn run(ptx: &str, words: &[u32], count: usize, blocks: usize, parameter: u32
     out
 }
 
+/// What shared memory holds: bytes that look random, by address.
+pub fn shared(address: u64) -> u8 {
+    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
 fn f32_of(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
 }
@@ -98,6 +103,10 @@ impl Warp<'_> {
                     }
                 }
                 "ld.param.u32" => u64::from(self.parameter),
+                "ld.shared.u16" => {
+                    let at = self.at(address(1), lane);
+                    u64::from(shared(at)) | u64::from(shared(at + 1)) << 8
+                }
                 "ld.global.b32" | "ld.global.f32" => u64::from(self.words[self.at(address(1), lane) as usize / 4]),
                 "shfl.sync.idx.b32" => {
                     let from = self.value(plain[2].expect("a lane"), lane) & 31;
@@ -161,6 +170,7 @@ fn compute(opcode: &str, s: &[u64]) -> u64 {
         "cvt.u32.u8" | "cvt.u8.u32" => word(0) & 0xff,
         "and.b32" => word(0) & word(1),
         "or.b32" => word(0) | word(1),
+        "xor.b32" => word(0) ^ word(1),
         "shl.b32" => word(0).checked_shl(word(1)).unwrap_or(0),
         "shr.u32" => word(0).checked_shr(word(1)).unwrap_or(0),
         "bfe.u32" => word(0) >> word(1) & ((1u64 << word(2)) - 1) as u32,
