@@ -4,14 +4,19 @@
 // producer warp keeps a ring of stages full through the copy engine, consumer warps decode in registers and multiply by
 // mma.m16n8k16 with the weights as the M operand, so that 1 to 8 rows of an expert fill one N tile. A tile is (expert, up to
 // MOEBIUS_TILE_N rows, MOEBIUS_TILE_M weight rows); only touched experts have tiles. The tiles' stages of k are dealt to
-// the blocks in one contiguous range each (stream-K), so that 8 experts fill the device as well as 256. A tile cut by a
-// range's end is summed from f32 partial sums in block order by the last block to arrive: repeatable to the bit.
+// the blocks in one contiguous range each (stream-K), so that 8 experts fill the device as well as 256.
+//
+// Cut tiles. A block takes its range's tiles from the last to the first. The last may go on in the next block: its f32 sums are
+// published at once. The first may have begun in earlier blocks: they published long ago, and this block, which holds the tile's
+// end, adds theirs to its own in block order, so the answer is the same to the bit every time. Published words are their
+// own flags: the buffer holds kPoison, a NaN that no instruction makes, wherever nothing was published, and its reader puts it back. A block
+// waits for blocks of lower number only, which were started before it, so that it never waits for one that cannot start.
 //
 // Decode. e2m1 is shifted into bf16's place, where it is worth value * 2^-126; the block scale, held as bf16 times 2^119,
 // brings it to value * scale * 2^-7 in one multiplication. Both are exact: six significant bits.
 //
 // Configuration: tile = [weight rows, rows, k of a stage]; WARPS_M and WARPS_K split a stage's rows and k over the consumer
-// warps; STAGES is the most stages, fewer where shared memory is small.
+// warps; STAGES is the most stages, fewer where shared memory is small; BLOCKS is the number of blocks on a multiprocessor.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -20,6 +25,10 @@
 #include "common/unit.cuh"
 #include "native/pipeline.cuh"
 #include "native/w4a16_layout.cuh"
+
+#ifndef MOEBIUS_BLOCKS
+#define MOEBIUS_BLOCKS 1
+#endif
 
 namespace {
 
@@ -33,6 +42,8 @@ constexpr uint32_t kWarpRows = kTileRows / kWarpsM, kPairs = kWarpRows / 32;  //
 constexpr uint32_t kTileBlocks = kTileRows / kBlockRows, kStageBlocks = kStageDepth / kBlockDepth;
 constexpr uint32_t kWarpSteps = kStageBlocks / kWarpsK;  // 32-deep steps of a warp in a stage
 constexpr uint32_t kMaxExperts = 1024;
+constexpr uint32_t kBlocksPerSm = MOEBIUS_BLOCKS;
+constexpr uint32_t kPoison = 0xffffffffu;  // arithmetic makes no NaN but 0x7fffffff
 // Rows of activations lie 64 bytes past a multiple of 128 apart, so that eight lanes read all banks once.
 constexpr uint32_t kActivationPitch = kStageDepth * 2 + 64;
 constexpr uint32_t kWeightStageBytes = kTileBlocks * kStageBlocks * kBlockBytes;
@@ -52,13 +63,15 @@ struct Arguments {
   const __nv_bfloat16 *activations;
   const int32_t *offsets;
   __nv_bfloat16 *out;
-  float *partials;     // [blocks][2][kTileRows * kTileTokens]
-  uint32_t *arrivals;  // [blocks], zero between runs
+  float *partials;  // [blocks][kTileRows * kTileTokens], kPoison between runs
 };
 
-// Where a tile lies.
-struct Tile {
+// A block's part of a tile. The producer leaves it beside the first of its stages.
+struct __align__(16) Tile {
   uint32_t expert, row, rows, row_block;  // first row and rows of activations; first block of 64 weight rows
+  uint32_t stage_k, units;                // first stage of k, and how many
+  uint32_t first_block;                   // that holds a part of it
+  uint32_t ends;                          // 1: this block holds the tile's end and writes it
 };
 
 // What every thread knows of the work of all blocks.
@@ -79,7 +92,7 @@ struct Work {
     // Row groups of the same weights follow each other, so that all but the first find them in L2.
     const uint32_t groups = tokens[low + 1] - tokens[low], inner = index - tokens[low] * tiles_m;
     const uint32_t row = uint32_t(offsets[low]) + inner % groups * kTileTokens;
-    return {low, row, min(uint32_t(offsets[low + 1]) - row, kTileTokens), inner / groups * kTileBlocks};
+    return {low, row, min(uint32_t(offsets[low + 1]) - row, kTileTokens), inner / groups * kTileBlocks, 0, 0, 0, 0};
   }
 };
 
@@ -96,8 +109,8 @@ __device__ inline uint32_t owner(uint32_t unit, uint32_t units) {
   return uint32_t((uint64_t(unit + 1) * busy_blocks(units) - 1) / units);
 }
 
-// Both offsets and the row groups before each expert, by all threads of the block.
-__device__ void scan_experts(const Arguments &a, int32_t *offsets, uint32_t *tokens) {
+// Offsets, globals and the row groups before each expert, by all threads of the block.
+__device__ void scan_experts(const Arguments &a, int32_t *offsets, uint32_t *tokens, float *globals) {
   __shared__ uint32_t warp_sums[32];
   const uint32_t per_thread = (a.d.experts + kBlockThreads - 1) / kBlockThreads;
   uint32_t sum = 0;
@@ -105,6 +118,7 @@ __device__ void scan_experts(const Arguments &a, int32_t *offsets, uint32_t *tok
     const uint32_t e = threadIdx.x * per_thread + i;
     if (e < a.d.experts) {
       const int32_t begin = a.offsets[e], end = a.offsets[e + 1];
+      globals[e] = a.globals[e];
       offsets[e] = begin;
       if (e + 1 == a.d.experts) offsets[e + 1] = end;
       tokens[e] = (uint32_t(end - begin) + kTileTokens - 1) / kTileTokens;
@@ -132,33 +146,44 @@ __device__ void scan_experts(const Arguments &a, int32_t *offsets, uint32_t *tok
   __syncthreads();
 }
 
-__device__ void produce(const Arguments &a, const Work &work, uint8_t *ring, uint64_t *full, uint64_t *empty) {
+__device__ void produce(const Arguments &a, const Work &work, uint8_t *ring, Tile *tiles, uint64_t *full, uint64_t *empty) {
   const uint32_t lane = threadIdx.x % 32, units = work.units();
-  const uint32_t begin = first_unit(blockIdx.x, units), end = first_unit(blockIdx.x + 1, units);
+  const uint32_t begin = first_unit(blockIdx.x, units);
   const uint32_t depth_blocks = a.d.depth_blocks(), row_blocks = a.d.row_blocks();
+  const uint64_t policy = evict_first_policy();
   uint32_t slot = 0, parity = 1;  // the first round finds every stage empty
-  Tile tile = {};
-  for (uint32_t unit = begin; unit < end; ++unit) {
-    const uint32_t stage_k = unit % work.stages_k;
-    if (unit == begin || stage_k == 0) tile = work.tile(unit / work.stages_k);
-    const uint32_t block_k = stage_k * kStageBlocks, k = block_k * kBlockDepth;
-    const uint32_t weight_bytes = min(kStageBlocks, depth_blocks - block_k) * kBlockBytes;
+  for (uint32_t end = first_unit(blockIdx.x + 1, units); end > begin;) {
+    const uint32_t index = (end - 1) / work.stages_k, tile_begin = index * work.stages_k, start = max(begin, tile_begin);
+    Tile tile = work.tile(index);
+    tile.stage_k = start - tile_begin;
+    tile.units = end - start;
+    tile.first_block = start == tile_begin ? blockIdx.x : owner(tile_begin, units);
+    tile.ends = end == tile_begin + work.stages_k;
+    end = start;
     const uint32_t copies = min(kTileBlocks, row_blocks - tile.row_block);
-    const uint32_t row_bytes = min(kStageDepth, a.d.k - k) * 2;
-    uint8_t *stage = ring + slot * kStageBytes;
-    barrier_wait(&empty[slot], parity);
-    if (lane == 0) expect_bytes(&full[slot], copies * weight_bytes + tile.rows * row_bytes);
-    __syncwarp();
-    for (uint32_t i = lane; i < copies; i += 32) {
-      const uint64_t block = (uint64_t(tile.expert) * row_blocks + tile.row_block + i) * depth_blocks + block_k;
-      copy_async(stage + i * kStageBlocks * kBlockBytes, a.weights + block * kBlockBytes, weight_bytes, &full[slot]);
+    const uint8_t *weights = a.weights + (uint64_t(tile.expert) * row_blocks + tile.row_block) * depth_blocks * kBlockBytes;
+    for (uint32_t unit = 0; unit < tile.units; ++unit) {
+      const uint32_t block_k = (tile.stage_k + unit) * kStageBlocks, k = block_k * kBlockDepth;
+      const uint32_t weight_bytes = min(kStageBlocks, depth_blocks - block_k) * kBlockBytes;
+      const uint32_t row_bytes = min(kStageDepth, a.d.k - k) * 2;
+      uint8_t *stage = ring + slot * kStageBytes;
+      barrier_wait(&empty[slot], parity);
+      if (lane == 0) {
+        if (unit == 0) tiles[slot] = tile;
+        announce(&full[slot], copies * weight_bytes + tile.rows * row_bytes);
+      }
+      __syncwarp();
+      for (uint32_t i = lane; i < copies; i += 32) {
+        copy_async(stage + i * kStageBlocks * kBlockBytes, weights + (uint64_t(i) * depth_blocks + block_k) * kBlockBytes, weight_bytes,
+                   &full[slot], policy);
+      }
+      if (lane < tile.rows) {
+        copy_async(stage + kWeightStageBytes + lane * kActivationPitch, a.activations + uint64_t(tile.row + lane) * a.d.k + k,
+                   row_bytes, &full[slot]);
+      }
+      copies_issued(&full[slot]);
+      if (++slot == a.stages) slot = 0, parity ^= 1;
     }
-    if (lane < tile.rows) {
-      copy_async(stage + kWeightStageBytes + lane * kActivationPitch, a.activations + uint64_t(tile.row + lane) * a.d.k + k,
-                 row_bytes, &full[slot]);
-    }
-    copies_issued(&full[slot]);
-    if (++slot == a.stages) slot = 0, parity ^= 1;
   }
 }
 
@@ -189,6 +214,7 @@ __device__ inline void mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2,
 // The ring as the consumers see it.
 struct Ring {
   const uint8_t *stages;
+  const Tile *tiles;
   uint64_t *full, *empty;
   uint32_t count, slot, parity;
 };
@@ -290,11 +316,17 @@ __device__ inline void reduce_warps(float4 *buffer, uint32_t warp_m, uint32_t wa
   consumers_sync(kConsumers);
 }
 
+// bf16 of four sums.
+__device__ inline uint2 round_four(const float (&v)[4]) {
+  const __nv_bfloat162 first = __floats2bfloat162_rn(v[0], v[1]), second = __floats2bfloat162_rn(v[2], v[3]);
+  return make_uint2(reinterpret_cast<const uint32_t &>(first), reinterpret_cast<const uint32_t &>(second));
+}
+
 // Writes a warp's finished sums.
 template <uint32_t NT>
-__device__ inline void store(const Arguments &a, const Tile &tile, uint32_t warp_m, const Accumulators<NT> &sum) {
+__device__ inline void store(const Arguments &a, const Tile &tile, float global, uint32_t warp_m, const Accumulators<NT> &sum) {
   const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const float scale = a.globals[tile.expert] * 128.0f;
+  const float scale = global * 128.0f;
 #pragma unroll
   for (uint32_t nt = 0; nt < NT; ++nt) {
 #pragma unroll
@@ -302,23 +334,34 @@ __device__ inline void store(const Arguments &a, const Tile &tile, uint32_t warp
       const uint32_t token = nt * 8 + 2 * t + c;
       if (token >= tile.rows) continue;
       __nv_bfloat16 *row = a.out + uint64_t(tile.row + token) * a.d.n;
+      // Pairs of a block of 64 rows lie beside each other: eight consecutive n where the warp has both, else four.
+      constexpr uint32_t kRun = kPairs % 2 == 0 ? 2 : 1;
 #pragma unroll
-      for (uint32_t p = 0; p < kPairs; ++p) {
-        // Four consecutive n: tiles 2p and 2p + 1, row halves 0 and 1.
-        const float *even = sum[2 * p][nt], *odd = sum[2 * p + 1][nt];
+      for (uint32_t p = 0; p < kPairs; p += kRun) {
         const uint32_t r = warp_m * kWarpRows + p * 32;
         const uint32_t n = (tile.row_block + r / kBlockRows) * kBlockRows + 8 * g + r % kBlockRows / 32 * 4;
-        const float values[4] = {even[c] * scale, even[2 + c] * scale, odd[c] * scale, odd[2 + c] * scale};
-        if (a.d.n % 4 == 0) {
-          const __nv_bfloat162 first = __floats2bfloat162_rn(values[0], values[1]);
-          const __nv_bfloat162 second = __floats2bfloat162_rn(values[2], values[3]);
+        float values[kRun][4];
+#pragma unroll
+        for (uint32_t q = 0; q < kRun; ++q) {
+          // Four consecutive n: the pair's two tiles, row halves 0 and 1.
+          const float *even = sum[2 * (p + q)][nt], *odd = sum[2 * (p + q) + 1][nt];
+          values[q][0] = even[c] * scale, values[q][1] = even[2 + c] * scale;
+          values[q][2] = odd[c] * scale, values[q][3] = odd[2 + c] * scale;
+        }
+        if (a.d.n % (4 * kRun) == 0) {
           if (n < a.d.n) {
-            *reinterpret_cast<uint2 *>(row + n) =
-                make_uint2(reinterpret_cast<const uint32_t &>(first), reinterpret_cast<const uint32_t &>(second));
+            const uint2 low = round_four(values[0]);
+            if constexpr (kRun == 2) {
+              const uint2 high = round_four(values[kRun - 1]);
+              *reinterpret_cast<uint4 *>(row + n) = make_uint4(low.x, low.y, high.x, high.y);
+            } else {
+              *reinterpret_cast<uint2 *>(row + n) = low;
+            }
           }
         } else {
-          for (uint32_t i = 0; i < 4; ++i) {
-            if (n + i < a.d.n) row[n + i] = __float2bfloat16(values[i]);
+#pragma unroll
+          for (uint32_t i = 0; i < 4 * kRun; ++i) {
+            if (n + i < a.d.n) row[n + i] = __float2bfloat16(values[i / 4][i % 4]);
           }
         }
       }
@@ -326,76 +369,80 @@ __device__ inline void store(const Arguments &a, const Tile &tile, uint32_t warp
   }
 }
 
-// Adds this block's part of a cut tile; true for the block that came last, whose sums are then the whole.
+// Where a lane's vectors of a block's published sums lie, 32 apart.
 template <uint32_t NT>
-__device__ inline bool join_partials(const Arguments &a, uint32_t tile_index, uint32_t stages_k, uint32_t units, bool cut_at_start,
-                                     uint32_t warp_m, uint32_t warp_k, Accumulators<NT> &sum) {
-  constexpr uint32_t kVectors = kPairs * 2 * NT;
-  __shared__ bool last;
-  const uint32_t lane = threadIdx.x % 32;
-  const uint32_t first = owner(tile_index * stages_k, units), final = owner(tile_index * stages_k + stages_k - 1, units);
-  // A block's range is cut at most at its two ends.
-  auto part = [&](uint32_t block, bool at_start) {
-    return reinterpret_cast<float4 *>(a.partials + (uint64_t(block) * 2 + at_start) * kTileRows * kTileTokens) +
-           warp_m * kVectors * 32;
-  };
-  if (warp_k == 0) {
-    float4 *own = part(blockIdx.x, cut_at_start);
-#pragma unroll
-    for (uint32_t v = 0; v < kVectors; ++v) {
-      const float *s = sum[v / NT][v % NT];
-      __stcg(own + v * 32 + lane, make_float4(s[0], s[1], s[2], s[3]));
-    }
-    __threadfence();
-  }
-  consumers_sync(kConsumers);
-  if (threadIdx.x == 0) last = atomicAdd(&a.arrivals[first], 1) == final - first;
-  consumers_sync(kConsumers);
-  if (!last) return false;
-  if (warp_k == 0) {
-    __threadfence();
-    for (uint32_t block = first; block <= final; ++block) {
-      const float4 *other = part(block, block != first);
-#pragma unroll
-      for (uint32_t v = 0; v < kVectors; ++v) {
-        const float4 value = __ldcg(other + v * 32 + lane);
-        float *s = sum[v / NT][v % NT];
-        if (block == first) s[0] = value.x, s[1] = value.y, s[2] = value.z, s[3] = value.w;
-        else s[0] += value.x, s[1] += value.y, s[2] += value.z, s[3] += value.w;
-      }
-    }
-    if (threadIdx.x == 0) a.arrivals[first] = 0;
-  }
-  return true;
+__device__ inline uint4 *published(const Arguments &a, uint32_t block, uint32_t warp_m) {
+  return reinterpret_cast<uint4 *>(a.partials + uint64_t(block) * kTileRows * kTileTokens) + warp_m * kPairs * 2 * NT * 32 +
+         threadIdx.x % 32;
 }
 
-// Consumes the units [unit, end) of one tile and finishes it.
 template <uint32_t NT>
-__device__ void consume_tile(const Arguments &a, const Work &work, const Tile &tile, uint32_t unit, uint32_t end, Ring &ring,
-                             float4 *reduce) {
+__device__ inline void publish(const Arguments &a, uint32_t warp_m, const Accumulators<NT> &sum) {
+  uint4 *own = published<NT>(a, blockIdx.x, warp_m);
+#pragma unroll
+  for (uint32_t v = 0; v < kPairs * 2 * NT; ++v) {
+    const float *s = sum[v / NT][v % NT];
+    store_relaxed(own + v * 32, make_uint4(__float_as_uint(s[0]), __float_as_uint(s[1]), __float_as_uint(s[2]), __float_as_uint(s[3])));
+  }
+}
+
+// Adds what the blocks from `first` to the one before this have published of the tile.
+template <uint32_t NT>
+__device__ inline void join(const Arguments &a, uint32_t first, uint32_t warp_m, Accumulators<NT> &sum) {
+  constexpr uint32_t kVectors = kPairs * 2 * NT;
+  constexpr uint32_t kBatch = kVectors % 8 == 0 ? 8 : kVectors % 6 == 0 ? 6 : kVectors % 4 == 0 ? 4 : 2;  // reads in flight at a time
+  for (uint32_t block = first; block < blockIdx.x; ++block) {
+    uint4 *other = published<NT>(a, block, warp_m);
+#pragma unroll
+    for (uint32_t at = 0; at < kVectors; at += kBatch) {
+      uint4 values[kBatch];
+      bool complete;
+      do {
+        complete = true;
+#pragma unroll
+        for (uint32_t v = 0; v < kBatch; ++v) {
+          values[v] = load_relaxed(other + (at + v) * 32);
+        }
+#pragma unroll
+        for (uint32_t v = 0; v < kBatch; ++v) {
+          complete = complete && values[v].x != kPoison && values[v].y != kPoison && values[v].z != kPoison && values[v].w != kPoison;
+        }
+      } while (!complete);
+#pragma unroll
+      for (uint32_t v = 0; v < kBatch; ++v) {
+        float *s = sum[(at + v) / NT][(at + v) % NT];
+        s[0] += __uint_as_float(values[v].x), s[1] += __uint_as_float(values[v].y);
+        s[2] += __uint_as_float(values[v].z), s[3] += __uint_as_float(values[v].w);
+        store_relaxed(other + (at + v) * 32, make_uint4(kPoison, kPoison, kPoison, kPoison));
+      }
+    }
+  }
+}
+
+// Consumes this block's part of a tile, whose first stage has arrived, and finishes or publishes it.
+template <uint32_t NT>
+__device__ void consume_tile(const Arguments &a, const Tile &tile, float global, Ring &ring, float4 *reduce) {
   const uint32_t warp = threadIdx.x / 32, warp_m = warp % kWarpsM, warp_k = warp / kWarpsM;
-  const uint32_t tile_index = unit / work.stages_k, begin_k = unit % work.stages_k;
   Accumulators<NT> sum = {};
   // A warp whose rows lie beyond n reads what the copies left alone; its sums are never stored.
-  const auto valid_k = [&](uint32_t u) { return min(kStageDepth, a.d.k - u % work.stages_k * kStageDepth); };
+  uint32_t left_k = a.d.k - tile.stage_k * kStageDepth;  // of k from the current stage on
   Fragment<NT> fragments[2];
-  barrier_wait(&ring.full[ring.slot], ring.parity);
-  load_fragment<NT>(ring.stages + ring.slot * kStageBytes, warp_m, warp_k * kWarpSteps, valid_k(unit), fragments[0]);
-  for (uint32_t u = unit; u < end; ++u) {
+  load_fragment<NT>(ring.stages + ring.slot * kStageBytes, warp_m, warp_k * kWarpSteps, left_k, fragments[0]);
+  for (uint32_t u = 0; u < tile.units; ++u) {
     const uint8_t *stage = ring.stages + ring.slot * kStageBytes;
 #pragma unroll
     for (uint32_t i = 0; i < kWarpSteps; ++i) {
       // The next step is on its way into registers while this one is multiplied, across stages too.
       if (i + 1 < kWarpSteps) {
-        load_fragment<NT>(stage, warp_m, warp_k * kWarpSteps + i + 1, valid_k(u), fragments[(i + 1) % 2]);
+        load_fragment<NT>(stage, warp_m, warp_k * kWarpSteps + i + 1, left_k, fragments[(i + 1) % 2]);
       } else {
         __syncwarp();
         if (threadIdx.x % 32 == 0) barrier_arrive(&ring.empty[ring.slot]);
         if (++ring.slot == ring.count) ring.slot = 0, ring.parity ^= 1;
-        if (u + 1 < end) {
+        left_k -= kStageDepth;
+        if (u + 1 < tile.units) {
           barrier_wait(&ring.full[ring.slot], ring.parity);
-          load_fragment<NT>(ring.stages + ring.slot * kStageBytes, warp_m, warp_k * kWarpSteps, valid_k(u + 1),
-                            fragments[(i + 1) % 2]);
+          load_fragment<NT>(ring.stages + ring.slot * kStageBytes, warp_m, warp_k * kWarpSteps, left_k, fragments[(i + 1) % 2]);
         }
       }
       multiply_fragment<NT>(fragments[i % 2], sum);
@@ -403,50 +450,54 @@ __device__ void consume_tile(const Arguments &a, const Work &work, const Tile &t
     if constexpr (kWarpSteps % 2 == 1) fragments[0] = fragments[1];
   }
   if constexpr (kWarpsK > 1) reduce_warps<NT>(reduce, warp_m, warp_k, sum);
-  const bool whole = begin_k == 0 && end - unit == work.stages_k;
-  const bool finish = whole || join_partials<NT>(a, tile_index, work.stages_k, work.units(), begin_k != 0, warp_m, warp_k, sum);
-  if (finish && warp_k == 0) store<NT>(a, tile, warp_m, sum);
+  if (warp_k != 0) return;
+  if (!tile.ends) return publish<NT>(a, warp_m, sum);
+  join<NT>(a, tile.first_block, warp_m, sum);
+  store<NT>(a, tile, global, warp_m, sum);
 }
 
-__device__ void consume(const Arguments &a, const Work &work, Ring ring, float4 *reduce) {
+__device__ void consume(const Arguments &a, const Work &work, const float *globals, Ring ring, float4 *reduce) {
   const uint32_t units = work.units();
-  const uint32_t end = first_unit(blockIdx.x + 1, units);
-  for (uint32_t unit = first_unit(blockIdx.x, units); unit < end;) {
-    const uint32_t tile_end = min(end, (unit / work.stages_k + 1) * work.stages_k);
-    const Tile tile = work.tile(unit / work.stages_k);
+  uint32_t left = first_unit(blockIdx.x + 1, units) - first_unit(blockIdx.x, units);
+  while (left > 0) {
+    barrier_wait(&ring.full[ring.slot], ring.parity);
+    const Tile tile = ring.tiles[ring.slot];
+    const float global = globals[tile.expert];
     const uint32_t tiles_n = (tile.rows + 7) / 8;
-    if (kTileTokens <= 8 || tiles_n == 1) consume_tile<1>(a, work, tile, unit, tile_end, ring, reduce);
-    else if (kTileTokens <= 16 || tiles_n == 2) consume_tile<kTileTokens < 16 ? 1 : 2>(a, work, tile, unit, tile_end, ring, reduce);
-    else if (kTileTokens <= 24 || tiles_n == 3) consume_tile<kTileTokens < 24 ? 1 : 3>(a, work, tile, unit, tile_end, ring, reduce);
-    else consume_tile<kTileTokens < 32 ? 1 : 4>(a, work, tile, unit, tile_end, ring, reduce);
-    unit = tile_end;
+    if (kTileTokens <= 8 || tiles_n == 1) consume_tile<1>(a, tile, global, ring, reduce);
+    else if (kTileTokens <= 16 || tiles_n == 2) consume_tile<kTileTokens < 16 ? 1 : 2>(a, tile, global, ring, reduce);
+    else if (kTileTokens <= 24 || tiles_n == 3) consume_tile<kTileTokens < 24 ? 1 : 3>(a, tile, global, ring, reduce);
+    else consume_tile<kTileTokens < 32 ? 1 : 4>(a, tile, global, ring, reduce);
+    left -= tile.units;
   }
 }
 
-__global__ void __launch_bounds__(kBlockThreads, 1) w4a16_kernel(const Arguments a) {
+__global__ void __launch_bounds__(kBlockThreads, kBlocksPerSm) w4a16_kernel(const Arguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   uint8_t *ring = shared;
   float4 *reduce = reinterpret_cast<float4 *>(ring + a.stages * kStageBytes);
-  uint64_t *full = reinterpret_cast<uint64_t *>(reinterpret_cast<uint8_t *>(reduce) + kReduceBytes);
+  Tile *tiles = reinterpret_cast<Tile *>(reinterpret_cast<uint8_t *>(reduce) + kReduceBytes);
+  uint64_t *full = reinterpret_cast<uint64_t *>(tiles + kMaxStages);
   uint64_t *empty = full + kMaxStages;
   int32_t *offsets = reinterpret_cast<int32_t *>(empty + kMaxStages);
   uint32_t *tokens = reinterpret_cast<uint32_t *>(offsets + a.d.experts + 1);
+  float *globals = reinterpret_cast<float *>(tokens + a.d.experts + 1);
   if (threadIdx.x == 0) {
     for (uint32_t s = 0; s < a.stages; ++s) barrier_init(&full[s], kProducerArrivals), barrier_init(&empty[s], kConsumerWarps);
     barrier_init_fence();
   }
-  scan_experts(a, offsets, tokens);
+  scan_experts(a, offsets, tokens, globals);
   const Work work{offsets, tokens, a.d.experts, (a.d.row_blocks() + kTileBlocks - 1) / kTileBlocks,
                   (a.d.k + kStageDepth - 1) / kStageDepth};
   if (threadIdx.x >= kConsumers) {
-    produce(a, work, ring, full, empty);
+    produce(a, work, ring, tiles, full, empty);
   } else {
-    consume(a, work, Ring{ring, full, empty, a.stages, 0, 0}, reduce);
+    consume(a, work, globals, Ring{ring, tiles, full, empty, a.stages, 0, 0}, reduce);
   }
 }
 
 // Shared memory beside the ring.
-constexpr uint32_t fixed_bytes(uint32_t experts) { return kReduceBytes + 2 * kMaxStages * 8 + (experts + 1) * 8; }
+constexpr uint32_t fixed_bytes(uint32_t experts) { return kReduceBytes + kMaxStages * (sizeof(Tile) + 16) + experts * 12 + 8; }
 
 struct Plan {
   Arguments arguments;
@@ -466,13 +517,15 @@ struct Kernel {
     return MOEBIUS_OK;
   }
 
+  // Sums that the blocks can publish.
+  static uint64_t partials(const moebius_shape *s) { return uint64_t(s->sm_count) * kBlocksPerSm * kTileRows * kTileTokens; }
+
   static int32_t sizes(const moebius_shape *s, moebius_sizes *sizes, moebius_message *) {
     const Dimensions d{s->experts, s->n, s->k};
     sizes->packed_weights = d.expert_bytes() * s->experts;
     sizes->packed_activations = 0;
     moebius::Carver carver(nullptr);
-    carver.take<float>(uint64_t(s->sm_count) * 2 * kTileRows * kTileTokens);
-    carver.take<uint32_t>(s->sm_count);
+    carver.take<float>(partials(s));
     sizes->workspace = carver.used();
     return MOEBIUS_OK;
   }
@@ -493,9 +546,13 @@ struct Kernel {
   }
 
   static int32_t stages(uint32_t experts, uint32_t *stages, moebius_message *message) {
-    int device = 0, available = 0;
+    int device = 0, available = 0, all = 0, reserved = 0;
     MOEBIUS_TRY_CUDA(cudaGetDevice(&device), message);
     MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&available, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), message);
+    MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device), message);
+    MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device), message);
+    const int share = all / int(kBlocksPerSm) - reserved;  // so that all blocks of a multiprocessor are there at once
+    if (share < available) available = share;
     cudaFuncAttributes attributes;
     MOEBIUS_TRY_CUDA(cudaFuncGetAttributes(&attributes, w4a16_kernel), message);
     const int64_t left = int64_t(available) - int64_t(fixed_bytes(experts)) - int64_t(attributes.sharedSizeBytes);
@@ -512,7 +569,7 @@ struct Kernel {
     Plan p{};
     MOEBIUS_TRY(stages(s->experts, &p.arguments.stages, message));
     p.shared_bytes = p.arguments.stages * kStageBytes + fixed_bytes(s->experts);
-    p.blocks = s->sm_count;
+    p.blocks = s->sm_count * kBlocksPerSm;
     MOEBIUS_TRY_CUDA(cudaFuncSetAttribute(w4a16_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(p.shared_bytes)), message);
     moebius::Carver carver(o->workspace);
     p.arguments.d = {s->experts, s->n, s->k};
@@ -521,9 +578,8 @@ struct Kernel {
     p.arguments.activations = static_cast<const __nv_bfloat16 *>(o->activations);
     p.arguments.offsets = o->offsets;
     p.arguments.out = static_cast<__nv_bfloat16 *>(o->out);
-    p.arguments.partials = carver.take<float>(uint64_t(s->sm_count) * 2 * kTileRows * kTileTokens);
-    p.arguments.arrivals = carver.take<uint32_t>(s->sm_count);
-    MOEBIUS_TRY_CUDA(cudaMemsetAsync(p.arguments.arrivals, 0, s->sm_count * sizeof(uint32_t), reinterpret_cast<cudaStream_t>(stream)), message);
+    p.arguments.partials = carver.take<float>(partials(s));
+    MOEBIUS_TRY_CUDA(cudaMemsetAsync(p.arguments.partials, 0xff, partials(s) * sizeof(float), reinterpret_cast<cudaStream_t>(stream)), message);
     *plan = new Plan(p);
     return MOEBIUS_OK;
   }
