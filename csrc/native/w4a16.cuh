@@ -82,32 +82,39 @@ struct Work {
 
   __device__ uint32_t units() const { return tokens[experts] * tiles_m * stages_k; }
 
+  // By a whole warp.
   __device__ Tile tile(uint32_t index) const {
-    const uint32_t group = index / tiles_m;
-    uint32_t low = 0, high = experts;  // tokens[low] <= group < tokens[high]
-    while (high - low > 1) {
-      const uint32_t middle = (low + high) / 2;
-      (tokens[middle] <= group ? low : high) = middle;
-    }
+    const uint32_t group = index / tiles_m, lane = threadIdx.x % 32;
+    // The last expert whose groups begin at or before this one; 32 probes at a time find it among 1,024 in two steps.
+    uint32_t expert = 32 * (begun(32 * lane, group) - 1);
+    expert += begun(expert + lane, group) - 1;
     // Row groups of the same weights follow each other, so that all but the first find them in L2.
-    const uint32_t groups = tokens[low + 1] - tokens[low], inner = index - tokens[low] * tiles_m;
-    const uint32_t row = uint32_t(offsets[low]) + inner % groups * kTileTokens;
-    return {low, row, min(uint32_t(offsets[low + 1]) - row, kTileTokens), inner / groups * kTileBlocks, 0, 0, 0, 0};
+    const uint32_t groups = tokens[expert + 1] - tokens[expert], inner = index - tokens[expert] * tiles_m;
+    const uint32_t row_group = groups == 1 ? 0 : inner % groups, column = groups == 1 ? inner : inner / groups;
+    const uint32_t row = uint32_t(offsets[expert]) + row_group * kTileTokens;
+    return {expert, row, min(uint32_t(offsets[expert + 1]) - row, kTileTokens), column * kTileBlocks, 0, 0, 0, 0};
+  }
+
+  // How many lanes name an expert whose groups begin at or before `group`; they are the first lanes.
+  __device__ uint32_t begun(uint32_t expert, uint32_t group) const {
+    return __popc(__ballot_sync(~0u, expert < experts && tokens[expert] <= group));
   }
 };
 
-// Blocks with work: with fewer units than blocks, one unit each, so that no block lies between two others without a part.
-__device__ inline uint32_t busy_blocks(uint32_t units) { return min(gridDim.x, units); }
+// How the units are dealt: `each` a block, one more to the first `longer` of them.
+struct Deal {
+  uint32_t each, longer;
 
-__device__ inline uint32_t first_unit(uint32_t block, uint32_t units) {
-  const uint32_t busy = busy_blocks(units);
-  return block < busy ? uint32_t(uint64_t(block) * units / busy) : units;
-}
+  __device__ explicit Deal(uint32_t units) : each(units / gridDim.x), longer(units - each * gridDim.x) {}
 
-// The block whose range holds `unit`.
-__device__ inline uint32_t owner(uint32_t unit, uint32_t units) {
-  return uint32_t((uint64_t(unit + 1) * busy_blocks(units) - 1) / units);
-}
+  __device__ uint32_t first(uint32_t block) const { return block * each + min(block, longer); }
+
+  // The block whose range holds `unit`.
+  __device__ uint32_t owner(uint32_t unit) const {
+    const uint32_t in_longer = longer * (each + 1);
+    return unit < in_longer ? unit / (each + 1) : longer + (unit - in_longer) / each;
+  }
+};
 
 // Offsets, globals and the row groups before each expert, by all threads of the block.
 __device__ void scan_experts(const Arguments &a, int32_t *offsets, uint32_t *tokens, float *globals) {
@@ -133,7 +140,9 @@ __device__ void scan_experts(const Arguments &a, int32_t *offsets, uint32_t *tok
   if (threadIdx.x % 32 == 31) warp_sums[threadIdx.x / 32] = inclusive;
   __syncthreads();
   uint32_t before = inclusive - sum;
-  for (uint32_t w = 0; w < threadIdx.x / 32; ++w) before += warp_sums[w];
+  if (threadIdx.x * per_thread < a.d.experts) {
+    for (uint32_t w = 0; w < threadIdx.x / 32; ++w) before += warp_sums[w];
+  }
   for (uint32_t i = 0; i < per_thread; ++i) {
     const uint32_t e = threadIdx.x * per_thread + i;
     if (e < a.d.experts) {
@@ -147,17 +156,18 @@ __device__ void scan_experts(const Arguments &a, int32_t *offsets, uint32_t *tok
 }
 
 __device__ void produce(const Arguments &a, const Work &work, uint8_t *ring, Tile *tiles, uint64_t *full, uint64_t *empty) {
-  const uint32_t lane = threadIdx.x % 32, units = work.units();
-  const uint32_t begin = first_unit(blockIdx.x, units);
+  const uint32_t lane = threadIdx.x % 32;
+  const Deal deal(work.units());
+  const uint32_t begin = deal.first(blockIdx.x);
   const uint32_t depth_blocks = a.d.depth_blocks(), row_blocks = a.d.row_blocks();
   const uint64_t policy = evict_first_policy();
   uint32_t slot = 0, parity = 1;  // the first round finds every stage empty
-  for (uint32_t end = first_unit(blockIdx.x + 1, units); end > begin;) {
+  for (uint32_t end = deal.first(blockIdx.x + 1); end > begin;) {
     const uint32_t index = (end - 1) / work.stages_k, tile_begin = index * work.stages_k, start = max(begin, tile_begin);
     Tile tile = work.tile(index);
     tile.stage_k = start - tile_begin;
     tile.units = end - start;
-    tile.first_block = start == tile_begin ? blockIdx.x : owner(tile_begin, units);
+    tile.first_block = start == tile_begin ? blockIdx.x : deal.owner(tile_begin);
     tile.ends = end == tile_begin + work.stages_k;
     end = start;
     const uint32_t copies = min(kTileBlocks, row_blocks - tile.row_block);
@@ -457,8 +467,8 @@ __device__ void consume_tile(const Arguments &a, const Tile &tile, float global,
 }
 
 __device__ void consume(const Arguments &a, const Work &work, const float *globals, Ring ring, float4 *reduce) {
-  const uint32_t units = work.units();
-  uint32_t left = first_unit(blockIdx.x + 1, units) - first_unit(blockIdx.x, units);
+  const Deal deal(work.units());
+  uint32_t left = deal.first(blockIdx.x + 1) - deal.first(blockIdx.x);
   while (left > 0) {
     barrier_wait(&ring.full[ring.slot], ring.parity);
     const Tile tile = ring.tiles[ring.slot];
@@ -482,7 +492,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerSm) w4a16_kernel(cons
   int32_t *offsets = reinterpret_cast<int32_t *>(empty + kMaxStages);
   uint32_t *tokens = reinterpret_cast<uint32_t *>(offsets + a.d.experts + 1);
   float *globals = reinterpret_cast<float *>(tokens + a.d.experts + 1);
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == kConsumers) {
     for (uint32_t s = 0; s < a.stages; ++s) barrier_init(&full[s], kProducerArrivals), barrier_init(&empty[s], kConsumerWarps);
     barrier_init_fence();
   }
