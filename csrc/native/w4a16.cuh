@@ -9,7 +9,7 @@
 // Cut tiles. A block takes its range's tiles from the last to the first. The last may go on in the next block: its f32 sums are
 // published at once. The first may have begun in earlier blocks: they published long ago, and this block, which holds the tile's
 // end, adds theirs to its own in block order, so the answer is the same to the bit every time. Published words are their
-// own flags: the buffer holds kPoison, a NaN that no instruction makes, wherever nothing was published, and its reader puts it back. A block
+// own flags: the buffer holds kPoison, a NaN that is never published, wherever nothing is, and the reader puts it back. A block
 // waits for blocks of lower number only, which were started before it, so that it never waits for one that cannot start.
 //
 // Decode. e2m1 is shifted into bf16's place, where it is worth value * 2^-126; the block scale, held as bf16 times 2^119,
@@ -43,7 +43,7 @@ constexpr uint32_t kTileBlocks = kTileRows / kBlockRows, kStageBlocks = kStageDe
 constexpr uint32_t kWarpSteps = kStageBlocks / kWarpsK;  // 32-deep steps of a warp in a stage
 constexpr uint32_t kMaxExperts = 1024;
 constexpr uint32_t kBlocksPerSm = MOEBIUS_BLOCKS;
-constexpr uint32_t kPoison = 0xffffffffu;  // arithmetic makes no NaN but 0x7fffffff
+constexpr uint32_t kPoison = 0xffffffffu;  // a NaN
 // Rows of activations lie 64 bytes past a multiple of 128 apart, so that eight lanes read all banks once.
 constexpr uint32_t kActivationPitch = kStageDepth * 2 + 64;
 constexpr uint32_t kWeightStageBytes = kTileBlocks * kStageBlocks * kBlockBytes;
@@ -386,13 +386,19 @@ __device__ inline uint4 *published(const Arguments &a, uint32_t block, uint32_t 
          threadIdx.x % 32;
 }
 
+// The word of a sum; a NaN that looks like kPoison, should one come, becomes another.
+__device__ inline uint32_t flag_free(float sum) {
+  const uint32_t word = __float_as_uint(sum);
+  return word == kPoison ? 0x7fffffffu : word;
+}
+
 template <uint32_t NT>
 __device__ inline void publish(const Arguments &a, uint32_t warp_m, const Accumulators<NT> &sum) {
   uint4 *own = published<NT>(a, blockIdx.x, warp_m);
 #pragma unroll
   for (uint32_t v = 0; v < kPairs * 2 * NT; ++v) {
     const float *s = sum[v / NT][v % NT];
-    store_relaxed(own + v * 32, make_uint4(__float_as_uint(s[0]), __float_as_uint(s[1]), __float_as_uint(s[2]), __float_as_uint(s[3])));
+    store_relaxed(own + v * 32, make_uint4(flag_free(s[0]), flag_free(s[1]), flag_free(s[2]), flag_free(s[3])));
   }
 }
 
