@@ -16,6 +16,8 @@
 
 #include <cuda_bf16.h>
 
+#include <type_traits>
+
 #include "common/launch.cuh"
 #include "common/unit.cuh"
 #include "native/pipeline.cuh"
@@ -28,6 +30,7 @@ using namespace moebius_w4a16;
 
 constexpr uint32_t kTileRows = MOEBIUS_TILE_M, kTileTokens = MOEBIUS_TILE_N, kStageDepth = MOEBIUS_TILE_K;
 constexpr uint32_t kWarpsM = MOEBIUS_WARPS_M, kWarpsK = MOEBIUS_WARPS_K, kMaxStages = MOEBIUS_STAGES;
+constexpr uint32_t kBlocksPerSm = MOEBIUS_BLOCKS;
 constexpr uint32_t kConsumerWarps = kWarpsM * kWarpsK, kConsumers = 32 * kConsumerWarps, kBlockThreads = kConsumers + 32;
 constexpr uint32_t kWarpRows = kTileRows / kWarpsM, kPairs = kWarpRows / 32;  // pairs of 16-row tiles of a warp
 constexpr uint32_t kTileBlocks = kTileRows / kBlockRows, kStageBlocks = kStageDepth / kBlockDepth;
@@ -164,10 +167,10 @@ __device__ void produce(const Arguments &a, const Work &work, uint8_t *ring, uin
 
 // Eight e2m1 values as four bf16 pairs times 2^-126: see bit_position.
 __device__ inline void decode(uint32_t word, uint32_t (&pairs)[4]) {
-  pairs[0] = word & 0x81c081c0u;
-  pairs[1] = word << 3 & 0x81c081c0u;
-  pairs[2] = (word << 6 & 0x01c001c0u) | (word << 1 & 0x80008000u);
-  pairs[3] = (word >> 3 & 0x01c001c0u) | (word << 2 & 0x80008000u);
+  pairs[0] = (word & 0x81808180u) | (word >> 8 & 0x00400040u);
+  pairs[1] = word << 2 & 0x81c081c0u;
+  pairs[2] = word << 6 & 0x81c081c0u;
+  pairs[3] = __funnelshift_r(word, word, 4) & 0x81c081c0u;
 }
 
 // Byte `index` of the normalised scales as a bf16 pair times 2^119: exponent field = stored + 237.
@@ -290,11 +293,12 @@ __device__ inline void reduce_warps(float4 *buffer, uint32_t warp_m, uint32_t wa
   consumers_sync(kConsumers);
 }
 
-// Writes a warp's finished sums.
+// Writes a warp's finished sums times `scale`.
 template <uint32_t NT>
-__device__ inline void store(const Arguments &a, const Tile &tile, uint32_t warp_m, const Accumulators<NT> &sum) {
+__device__ inline void store(const Arguments &a, const Tile &tile, uint32_t warp_m, float scale, const Accumulators<NT> &sum) {
+  // Pairs of a lane that lie side by side: 8 consecutive n in a warp with whole blocks of 64 rows, else 4.
+  constexpr uint32_t kJoined = kPairs % 2 == 0 ? 2 : 1, kValues = 4 * kJoined;
   const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const float scale = a.globals[tile.expert] * 128.0f;
 #pragma unroll
   for (uint32_t nt = 0; nt < NT; ++nt) {
 #pragma unroll
@@ -303,22 +307,22 @@ __device__ inline void store(const Arguments &a, const Tile &tile, uint32_t warp
       if (token >= tile.rows) continue;
       __nv_bfloat16 *row = a.out + uint64_t(tile.row + token) * a.d.n;
 #pragma unroll
-      for (uint32_t p = 0; p < kPairs; ++p) {
-        // Four consecutive n: tiles 2p and 2p + 1, row halves 0 and 1.
-        const float *even = sum[2 * p][nt], *odd = sum[2 * p + 1][nt];
+      for (uint32_t p = 0; p < kPairs; p += kJoined) {
         const uint32_t r = warp_m * kWarpRows + p * 32;
         const uint32_t n = (tile.row_block + r / kBlockRows) * kBlockRows + 8 * g + r % kBlockRows / 32 * 4;
-        const float values[4] = {even[c] * scale, even[2 + c] * scale, odd[c] * scale, odd[2 + c] * scale};
-        if (a.d.n % 4 == 0) {
-          const __nv_bfloat162 first = __floats2bfloat162_rn(values[0], values[1]);
-          const __nv_bfloat162 second = __floats2bfloat162_rn(values[2], values[3]);
-          if (n < a.d.n) {
-            *reinterpret_cast<uint2 *>(row + n) =
-                make_uint2(reinterpret_cast<const uint32_t &>(first), reinterpret_cast<const uint32_t &>(second));
-          }
+        __align__(16) __nv_bfloat162 values[kValues / 2];
+#pragma unroll
+        for (uint32_t i = 0; i < kValues / 2; ++i) {  // tile 2p + i, row halves 0 and 1
+          const float *s = sum[2 * p + i][nt];
+          values[i] = __floats2bfloat162_rn(s[c] * scale, s[2 + c] * scale);
+        }
+        if (a.d.n % kValues == 0) {
+          using Vector = std::conditional_t<kJoined == 2, uint4, uint2>;
+          if (n < a.d.n) *reinterpret_cast<Vector *>(row + n) = *reinterpret_cast<const Vector *>(values);
         } else {
-          for (uint32_t i = 0; i < 4; ++i) {
-            if (n + i < a.d.n) row[n + i] = __float2bfloat16(values[i]);
+#pragma unroll
+          for (uint32_t i = 0; i < kValues; ++i) {
+            if (n + i < a.d.n) row[n + i] = i % 2 == 0 ? values[i / 2].x : values[i / 2].y;
           }
         }
       }
@@ -376,6 +380,7 @@ __device__ void consume_tile(const Arguments &a, const Work &work, const Tile &t
   const uint32_t warp = threadIdx.x / 32, warp_m = warp % kWarpsM, warp_k = warp / kWarpsM;
   const uint32_t tile_index = unit / work.stages_k, begin_k = unit % work.stages_k;
   Accumulators<NT> sum = {};
+  const float scale = a.globals[tile.expert] * 128.0f;  // asked for here, so that the end does not wait for it
   // A warp whose rows lie beyond n reads what the copies left alone; its sums are never stored.
   const auto valid_k = [&](uint32_t u) { return min(kStageDepth, a.d.k - u % work.stages_k * kStageDepth); };
   Fragment<NT> fragments[2];
@@ -405,7 +410,7 @@ __device__ void consume_tile(const Arguments &a, const Work &work, const Tile &t
   if constexpr (kWarpsK > 1) reduce_warps<NT>(reduce, warp_m, warp_k, sum);
   const bool whole = begin_k == 0 && end - unit == work.stages_k;
   const bool finish = whole || join_partials<NT>(a, tile_index, work.stages_k, work.units(), begin_k != 0, warp_m, warp_k, sum);
-  if (finish && warp_k == 0) store<NT>(a, tile, warp_m, sum);
+  if (finish && warp_k == 0) store<NT>(a, tile, warp_m, scale, sum);
 }
 
 __device__ void consume(const Arguments &a, const Work &work, Ring ring, float4 *reduce) {
@@ -423,7 +428,7 @@ __device__ void consume(const Arguments &a, const Work &work, Ring ring, float4 
   }
 }
 
-__global__ void __launch_bounds__(kBlockThreads, 1) w4a16_kernel(const Arguments a) {
+__global__ void __launch_bounds__(kBlockThreads, kBlocksPerSm) w4a16_kernel(const Arguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   uint8_t *ring = shared;
   float4 *reduce = reinterpret_cast<float4 *>(ring + a.stages * kStageBytes);
@@ -471,8 +476,8 @@ struct Kernel {
     sizes->packed_weights = d.expert_bytes() * s->experts;
     sizes->packed_activations = 0;
     moebius::Carver carver(nullptr);
-    carver.take<float>(uint64_t(s->sm_count) * 2 * kTileRows * kTileTokens);
-    carver.take<uint32_t>(s->sm_count);
+    carver.take<float>(uint64_t(s->sm_count) * kBlocksPerSm * 2 * kTileRows * kTileTokens);
+    carver.take<uint32_t>(s->sm_count * kBlocksPerSm);
     sizes->workspace = carver.used();
     return MOEBIUS_OK;
   }
@@ -492,27 +497,32 @@ struct Kernel {
     return MOEBIUS_OK;
   }
 
-  static int32_t stages(uint32_t experts, uint32_t *stages, moebius_message *message) {
-    int device = 0, available = 0;
+  // Blocks of a multiprocessor and stages of a block: fewer blocks than asked for where their stages do not fit.
+  static int32_t occupancy(uint32_t experts, uint32_t *blocks, uint32_t *stages, moebius_message *message) {
+    int device = 0, most = 0, whole = 0, reserved = 0;
     MOEBIUS_TRY_CUDA(cudaGetDevice(&device), message);
-    MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&available, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), message);
+    MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), message);
+    MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&whole, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device), message);
+    MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device), message);
     cudaFuncAttributes attributes;
     MOEBIUS_TRY_CUDA(cudaFuncGetAttributes(&attributes, w4a16_kernel), message);
-    const int64_t left = int64_t(available) - int64_t(fixed_bytes(experts)) - int64_t(attributes.sharedSizeBytes);
-    *stages = uint32_t(left < 0 ? 0 : left / kStageBytes);
-    if (*stages > kMaxStages) *stages = kMaxStages;
-    if (*stages < 2) {
-      return moebius::unsupported(message, "two stages of %u bytes do not fit the %d bytes of shared memory of a block",
-                                  kStageBytes, available);
+    const int64_t fixed = int64_t(fixed_bytes(experts)) + int64_t(attributes.sharedSizeBytes);
+    for (*blocks = kBlocksPerSm; *blocks > 0; --*blocks) {
+      const int64_t share = whole / int64_t(*blocks) - reserved, left = (share < most ? share : most) - fixed;
+      const int64_t count = left / int64_t(kStageBytes);
+      if (count < 2) continue;
+      *stages = uint32_t(count < kMaxStages ? count : kMaxStages);
+      return MOEBIUS_OK;
     }
-    return MOEBIUS_OK;
+    return moebius::unsupported(message, "two stages of %u bytes do not fit the %d bytes of shared memory of a block", kStageBytes,
+                                most);
   }
 
   static int32_t plan(const moebius_shape *s, const moebius_operands *o, moebius_stream stream, void **plan, moebius_message *message) {
     Plan p{};
-    MOEBIUS_TRY(stages(s->experts, &p.arguments.stages, message));
+    MOEBIUS_TRY(occupancy(s->experts, &p.blocks, &p.arguments.stages, message));
+    p.blocks *= s->sm_count;
     p.shared_bytes = p.arguments.stages * kStageBytes + fixed_bytes(s->experts);
-    p.blocks = s->sm_count;
     MOEBIUS_TRY_CUDA(cudaFuncSetAttribute(w4a16_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(p.shared_bytes)), message);
     moebius::Carver carver(o->workspace);
     p.arguments.d = {s->experts, s->n, s->k};
@@ -521,9 +531,9 @@ struct Kernel {
     p.arguments.activations = static_cast<const __nv_bfloat16 *>(o->activations);
     p.arguments.offsets = o->offsets;
     p.arguments.out = static_cast<__nv_bfloat16 *>(o->out);
-    p.arguments.partials = carver.take<float>(uint64_t(s->sm_count) * 2 * kTileRows * kTileTokens);
-    p.arguments.arrivals = carver.take<uint32_t>(s->sm_count);
-    MOEBIUS_TRY_CUDA(cudaMemsetAsync(p.arguments.arrivals, 0, s->sm_count * sizeof(uint32_t), reinterpret_cast<cudaStream_t>(stream)), message);
+    p.arguments.partials = carver.take<float>(uint64_t(s->sm_count) * kBlocksPerSm * 2 * kTileRows * kTileTokens);
+    p.arguments.arrivals = carver.take<uint32_t>(s->sm_count * kBlocksPerSm);
+    MOEBIUS_TRY_CUDA(cudaMemsetAsync(p.arguments.arrivals, 0, p.blocks * sizeof(uint32_t), reinterpret_cast<cudaStream_t>(stream)), message);
     *plan = new Plan(p);
     return MOEBIUS_OK;
   }
@@ -539,8 +549,8 @@ struct Kernel {
   static void destroy(void *plan) { delete static_cast<Plan *>(plan); }
 
   static int32_t resources(moebius_resources *resources, moebius_message *message) {
-    uint32_t count = 0;
-    MOEBIUS_TRY(stages(256, &count, message));
+    uint32_t blocks = 0, count = 0;
+    MOEBIUS_TRY(occupancy(256, &blocks, &count, message));
     return moebius::describe(w4a16_kernel, count * kStageBytes + fixed_bytes(256), kBlockThreads, count, resources, message);
   }
 };

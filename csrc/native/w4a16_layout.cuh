@@ -27,12 +27,15 @@ struct Dimensions {
   __host__ __device__ uint64_t expert_bytes() const { return uint64_t(row_blocks()) * depth_blocks() * kBlockBytes; }
 };
 
-// Where bit `b` (0 mantissa, 1 and 2 exponent, 3 sign) of the values 2j and 2j + 1 lies in each 16-bit half of a word: three
-// of the four pairs come to bf16's place (sign 15, exponent 8 and 7, mantissa 6) by shifts and masks alone.
-//   pair 0: in place; pair 1: 3 below; pair 2: magnitude 6 below, sign at 14; pair 3: magnitude 3 above, sign at 13.
-__host__ __device__ constexpr uint32_t bit_position(uint32_t pair, uint32_t bit) {
-  return bit == 3 ? (pair == 0 ? 15 : pair == 1 ? 12 : pair == 2 ? 14 : 13)
-                  : bit + (pair == 0 ? 6 : pair == 1 ? 3 : pair == 2 ? 0 : 9);
+// Where bit `b` (0 mantissa, 1 and 2 exponent, 3 sign) of value `v` of eight lies in a word. bf16 has them at 6, 7, 8 and 15 of
+// each half, even values in the lower one. Shifts of the whole word bring three of the four pairs there, so that a mask ends
+// them; sixteen translates of that pattern do not tile a half, so the fourth pair takes one bit from elsewhere:
+//   pair 0: in place but the mantissa, 8 above; pair 1: left by 2; pair 2: left by 6; pair 3: rotated right by 4, which brings
+//   the sign from the other half.
+// Nine operations a word is the least for placements whose last pair takes two shifts (all were tried).
+__host__ __device__ constexpr uint32_t bit_position(uint32_t v, uint32_t bit) {
+  constexpr uint8_t kPlace[4][4] = {{14, 7, 8, 15}, {4, 5, 6, 13}, {0, 1, 2, 9}, {10, 11, 12, 3}};
+  return kPlace[v / 2][bit] + 16 * (v / 2 == 3 && bit == 3 ? 1 - v % 2 : v % 2);
 }
 
 // Packs eight e2m1 codes.
@@ -40,7 +43,7 @@ __host__ __device__ inline uint32_t pack_word(const uint32_t *codes) {
   uint32_t word = 0;
   for (uint32_t v = 0; v < 8; ++v) {
     for (uint32_t b = 0; b < 4; ++b) {
-      word |= (codes[v] >> b & 1) << (bit_position(v / 2, b) + 16 * (v % 2));
+      word |= (codes[v] >> b & 1) << bit_position(v, b);
     }
   }
   return word;
