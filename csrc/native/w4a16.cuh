@@ -140,10 +140,10 @@ __device__ void produce(const Arguments &a, const Work &work, uint8_t *ring, uin
   const uint32_t begin = first_unit(blockIdx.x, units), end = first_unit(blockIdx.x + 1, units);
   const uint32_t depth_blocks = a.d.depth_blocks(), row_blocks = a.d.row_blocks();
   uint32_t slot = 0, parity = 1;  // the first round finds every stage empty
+  uint32_t tile_index = begin / work.stages_k, stage_k = begin % work.stages_k;
   Tile tile = {};
   for (uint32_t unit = begin; unit < end; ++unit) {
-    const uint32_t stage_k = unit % work.stages_k;
-    if (unit == begin || stage_k == 0) tile = work.tile(unit / work.stages_k);
+    if (unit == begin || stage_k == 0) tile = work.tile(tile_index);
     const uint32_t block_k = stage_k * kStageBlocks, k = block_k * kBlockDepth;
     const uint32_t weight_bytes = min(kStageBlocks, depth_blocks - block_k) * kBlockBytes;
     const uint32_t copies = min(kTileBlocks, row_blocks - tile.row_block);
@@ -161,6 +161,7 @@ __device__ void produce(const Arguments &a, const Work &work, uint8_t *ring, uin
                  row_bytes, &full[slot]);
     }
     copies_issued(&full[slot]);
+    if (++stage_k == work.stages_k) stage_k = 0, ++tile_index;
     if (++slot == a.stages) slot = 0, parity ^= 1;
   }
 }
@@ -191,7 +192,7 @@ __device__ inline void mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2,
 
 // The ring as the consumers see it.
 struct Ring {
-  const uint8_t *stages;
+  uint8_t *stages;
   uint64_t *full, *empty;
   uint32_t count, slot, parity;
 };
@@ -208,24 +209,61 @@ struct Fragment {
   uint4 activations[NT];
 };
 
-// Reads step `step` of a stage that holds `valid_k` of k; beyond them lies anything, so zeros are taken instead.
+// Where a lane finds its part of a stage: offsets to which only constants are added, so that a load costs no arithmetic.
+struct LaneOffsets {
+  uint32_t words, scales, activations;
+
+  __device__ LaneOffsets(uint32_t warp_m, uint32_t warp_k) {
+    const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, step = warp_k * kWarpSteps;
+    const uint32_t row = warp_m * kWarpRows, pair = row % kBlockRows / 32;
+    const uint32_t block = (row / kBlockRows * kStageBlocks + step) * kBlockBytes;
+    words = block + (pair * 32 + lane) * 16;
+    scales = block + kValueBytes + ((g * 2 + t / 2) * 2 + pair) * 4;
+    activations = kWeightStageBytes + g * kActivationPitch + step * kBlockDepth * 2 + t * 16;
+  }
+};
+
+// Reads step `step` of the warp's share of a stage.
 template <uint32_t NT>
-__device__ inline void load_fragment(const uint8_t *stage, uint32_t warp_m, uint32_t step, uint32_t valid_k, Fragment<NT> &f) {
-  const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const bool inside = step * kBlockDepth < valid_k;
-  const bool own_inside = step * kBlockDepth + 8 * t < valid_k;  // K may end in the middle of a block
+__device__ inline void load_fragment(const uint8_t *stage, const LaneOffsets &at, uint32_t step, Fragment<NT> &f) {
 #pragma unroll
   for (uint32_t nt = 0; nt < NT; ++nt) {
-    const uint8_t *row = stage + kWeightStageBytes + (nt * 8 + g) * kActivationPitch;
-    f.activations[nt] = own_inside ? *reinterpret_cast<const uint4 *>(row + step * 64 + t * 16) : make_uint4(0, 0, 0, 0);
+    f.activations[nt] =
+        *reinterpret_cast<const uint4 *>(stage + at.activations + nt * 8 * kActivationPitch + step * kBlockDepth * 2);
   }
 #pragma unroll
   for (uint32_t p = 0; p < kPairs; ++p) {
-    const uint32_t row = warp_m * kWarpRows + p * 32, pair = row % kBlockRows / 32;
-    const uint8_t *block = stage + (row / kBlockRows * kStageBlocks + step) * kBlockBytes;
-    f.words[p] = inside ? reinterpret_cast<const uint4 *>(block)[pair * 32 + lane] : make_uint4(0, 0, 0, 0);
-    f.scales[p] = inside ? reinterpret_cast<const uint32_t *>(block + kValueBytes)[(g * 2 + t / 2) * 2 + pair] : 0;
+    const uint32_t block = (p / 2 * kStageBlocks + step) * kBlockBytes;
+    f.words[p] = *reinterpret_cast<const uint4 *>(stage + at.words + block + p % 2 * 512);
+    if (kPairs == 1) {
+      f.scales[p] = *reinterpret_cast<const uint32_t *>(stage + at.scales + block);
+    } else if (p % 2 == 0) {
+      const uint2 both = *reinterpret_cast<const uint2 *>(stage + at.scales + block);
+      f.scales[p] = both.x, f.scales[p + 1] = both.y;
+    }
   }
+}
+
+// Makes what lies beyond `valid_k` of a stage harmless: zeros for activations, and scales that are numbers; any word of values
+// is finite then. Every warp does so for what it reads itself; warps that share activations write the same zeros.
+__device__ __noinline__ void clear_tail(uint8_t *stage, uint32_t warp_m, uint32_t warp_k, uint32_t valid_k) {
+  const uint32_t lane = threadIdx.x % 32;
+  for (uint32_t step = warp_k * kWarpSteps; step < (warp_k + 1) * kWarpSteps; ++step) {
+    const uint32_t begin = max(step * kBlockDepth, valid_k), end = (step + 1) * kBlockDepth;  // multiples of 16
+    if (begin >= end) continue;
+    for (uint32_t token = lane; token < kTileTokens; token += 32) {
+      for (uint32_t k = begin; k < end; k += 8) {
+        *reinterpret_cast<uint4 *>(stage + kWeightStageBytes + token * kActivationPitch + k * 2) = make_uint4(0, 0, 0, 0);
+      }
+    }
+    if (begin != step * kBlockDepth) continue;  // the packed block holds zeros itself
+    for (uint32_t row = warp_m * kWarpRows; row < (warp_m + 1) * kWarpRows; row += 32) {
+      uint8_t *block = stage + (row / kBlockRows * kStageBlocks + step) * kBlockBytes;
+      if (lane < 16) reinterpret_cast<uint32_t *>(block + kValueBytes)[lane * 2 + row % kBlockRows / 32] = 0;
+    }
+  }
+  writes_before_copies();
+  __syncwarp();
 }
 
 template <uint32_t NT>
@@ -382,25 +420,30 @@ __device__ void consume_tile(const Arguments &a, const Work &work, const Tile &t
   Accumulators<NT> sum = {};
   const float scale = a.globals[tile.expert] * 128.0f;  // asked for here, so that the end does not wait for it
   // A warp whose rows lie beyond n reads what the copies left alone; its sums are never stored.
-  const auto valid_k = [&](uint32_t u) { return min(kStageDepth, a.d.k - u % work.stages_k * kStageDepth); };
+  const LaneOffsets at(warp_m, warp_k);
+  const uint32_t tail_k = a.d.k % kStageDepth, tail_unit = tail_k != 0 ? (tile_index + 1) * work.stages_k - 1 : ~0u;
+  const auto arrived_stage = [&](uint32_t u) -> const uint8_t * {
+    uint8_t *stage = ring.stages + ring.slot * kStageBytes;
+    barrier_wait(&ring.full[ring.slot], ring.parity);
+    if (u == tail_unit) clear_tail(stage, warp_m, warp_k, tail_k);
+    return stage;
+  };
   Fragment<NT> fragments[2];
-  barrier_wait(&ring.full[ring.slot], ring.parity);
-  load_fragment<NT>(ring.stages + ring.slot * kStageBytes, warp_m, warp_k * kWarpSteps, valid_k(unit), fragments[0]);
+  const uint8_t *stage = arrived_stage(unit);
+  load_fragment<NT>(stage, at, 0, fragments[0]);
   for (uint32_t u = unit; u < end; ++u) {
-    const uint8_t *stage = ring.stages + ring.slot * kStageBytes;
 #pragma unroll
     for (uint32_t i = 0; i < kWarpSteps; ++i) {
       // The next step is on its way into registers while this one is multiplied, across stages too.
       if (i + 1 < kWarpSteps) {
-        load_fragment<NT>(stage, warp_m, warp_k * kWarpSteps + i + 1, valid_k(u), fragments[(i + 1) % 2]);
+        load_fragment<NT>(stage, at, i + 1, fragments[(i + 1) % 2]);
       } else {
         __syncwarp();
         if (threadIdx.x % 32 == 0) barrier_arrive(&ring.empty[ring.slot]);
         if (++ring.slot == ring.count) ring.slot = 0, ring.parity ^= 1;
         if (u + 1 < end) {
-          barrier_wait(&ring.full[ring.slot], ring.parity);
-          load_fragment<NT>(ring.stages + ring.slot * kStageBytes, warp_m, warp_k * kWarpSteps, valid_k(u + 1),
-                            fragments[(i + 1) % 2]);
+          stage = arrived_stage(u + 1);
+          load_fragment<NT>(stage, at, 0, fragments[(i + 1) % 2]);
         }
       }
       multiply_fragment<NT>(fragments[i % 2], sum);
