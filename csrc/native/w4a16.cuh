@@ -32,10 +32,12 @@ constexpr uint32_t kTileRows = MOEBIUS_TILE_M, kTileTokens = MOEBIUS_TILE_N, kSt
 constexpr uint32_t kWarpsM = MOEBIUS_WARPS_M, kWarpsK = MOEBIUS_WARPS_K, kMaxStages = MOEBIUS_STAGES;
 constexpr uint32_t kBlocksPerSm = MOEBIUS_BLOCKS;
 constexpr uint32_t kConsumerWarps = kWarpsM * kWarpsK, kConsumers = 32 * kConsumerWarps, kBlockThreads = kConsumers + 32;
-constexpr uint32_t kWarpRows = kTileRows / kWarpsM, kPairs = kWarpRows / 32;  // pairs of 16-row tiles of a warp
+constexpr uint32_t kWarpRows = kTileRows / kWarpsM, kPairs = kWarpRows / kBlockRows;  // pairs of 16-row tiles of a warp
 constexpr uint32_t kTileBlocks = kTileRows / kBlockRows, kStageBlocks = kStageDepth / kBlockDepth;
 constexpr uint32_t kWarpSteps = kStageBlocks / kWarpsK;  // 32-deep steps of a warp in a stage
 constexpr uint32_t kMaxExperts = 1024;
+// What the memory delivers while the parts of cut tiles are summed: about 1 us at 4.5 TB/s.
+constexpr uint32_t kJoinBytes = 4 << 20;
 // Rows of activations lie 64 bytes past a multiple of 128 apart, so that eight lanes read all banks once.
 constexpr uint32_t kActivationPitch = kStageDepth * 2 + 64;
 constexpr uint32_t kWeightStageBytes = kTileBlocks * kStageBlocks * kBlockBytes;
@@ -61,7 +63,7 @@ struct Arguments {
 
 // Where a tile lies.
 struct Tile {
-  uint32_t expert, row, rows, row_block;  // first row and rows of activations; first block of 64 weight rows
+  uint32_t expert, row, rows, row_block;  // first row and rows of activations; first block of 32 weight rows
 };
 
 // What every thread knows of the work of all blocks.
@@ -86,18 +88,28 @@ struct Work {
   }
 };
 
-// Blocks with work: with fewer units than blocks, one unit each, so that no block lies between two others without a part.
-__device__ inline uint32_t busy_blocks(uint32_t units) { return min(gridDim.x, units); }
+// How the units are dealt to the blocks, one contiguous range each. Whole tiles where that costs less than summing the parts of
+// cut ones does, else equal numbers of units.
+struct Schedule {
+  uint32_t items, per_item, busy;  // units or tiles, units of an item, blocks with work: none lies between two others without
 
-__device__ inline uint32_t first_unit(uint32_t block, uint32_t units) {
-  const uint32_t busy = busy_blocks(units);
-  return block < busy ? uint32_t(uint64_t(block) * units / busy) : units;
-}
+  __device__ Schedule(const Work &work) {
+    const uint32_t units = work.units(), tiles = units / work.stages_k;
+    const uint32_t rounds = (tiles + gridDim.x - 1) / gridDim.x;
+    // Bytes that all blocks could have read while those with most tiles end alone.
+    const uint64_t idle = (uint64_t(rounds) * gridDim.x - tiles) * work.stages_k * kWeightStageBytes;
+    per_item = idle <= kJoinBytes ? work.stages_k : 1;
+    items = units / per_item;
+    busy = min(gridDim.x, items);
+  }
 
-// The block whose range holds `unit`.
-__device__ inline uint32_t owner(uint32_t unit, uint32_t units) {
-  return uint32_t((uint64_t(unit + 1) * busy_blocks(units) - 1) / units);
-}
+  __device__ uint32_t first_unit(uint32_t block) const {
+    return (block < busy ? uint32_t(uint64_t(block) * items / busy) : items) * per_item;
+  }
+
+  // The block whose range holds `unit`, where units are dealt.
+  __device__ uint32_t owner(uint32_t unit) const { return uint32_t((uint64_t(unit + 1) * busy - 1) / items); }
+};
 
 // Both offsets and the row groups before each expert, by all threads of the block.
 __device__ void scan_experts(const Arguments &a, int32_t *offsets, uint32_t *tokens) {
@@ -136,8 +148,9 @@ __device__ void scan_experts(const Arguments &a, int32_t *offsets, uint32_t *tok
 }
 
 __device__ void produce(const Arguments &a, const Work &work, uint8_t *ring, uint64_t *full, uint64_t *empty) {
-  const uint32_t lane = threadIdx.x % 32, units = work.units();
-  const uint32_t begin = first_unit(blockIdx.x, units), end = first_unit(blockIdx.x + 1, units);
+  const uint32_t lane = threadIdx.x % 32;
+  const Schedule schedule(work);
+  const uint32_t begin = schedule.first_unit(blockIdx.x), end = schedule.first_unit(blockIdx.x + 1);
   const uint32_t depth_blocks = a.d.depth_blocks(), row_blocks = a.d.row_blocks();
   uint32_t slot = 0, parity = 1;  // the first round finds every stage empty
   uint32_t tile_index = begin / work.stages_k, stage_k = begin % work.stages_k;
@@ -215,10 +228,9 @@ struct LaneOffsets {
 
   __device__ LaneOffsets(uint32_t warp_m, uint32_t warp_k) {
     const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, step = warp_k * kWarpSteps;
-    const uint32_t row = warp_m * kWarpRows, pair = row % kBlockRows / 32;
-    const uint32_t block = (row / kBlockRows * kStageBlocks + step) * kBlockBytes;
-    words = block + (pair * 32 + lane) * 16;
-    scales = block + kValueBytes + ((g * 2 + t / 2) * 2 + pair) * 4;
+    const uint32_t block = (warp_m * kPairs * kStageBlocks + step) * kBlockBytes;
+    words = block + lane * 16;
+    scales = block + kValueBytes + (g * 2 + t / 2) * 4;
     activations = kWeightStageBytes + g * kActivationPitch + step * kBlockDepth * 2 + t * 16;
   }
 };
@@ -233,14 +245,9 @@ __device__ inline void load_fragment(const uint8_t *stage, const LaneOffsets &at
   }
 #pragma unroll
   for (uint32_t p = 0; p < kPairs; ++p) {
-    const uint32_t block = (p / 2 * kStageBlocks + step) * kBlockBytes;
-    f.words[p] = *reinterpret_cast<const uint4 *>(stage + at.words + block + p % 2 * 512);
-    if (kPairs == 1) {
-      f.scales[p] = *reinterpret_cast<const uint32_t *>(stage + at.scales + block);
-    } else if (p % 2 == 0) {
-      const uint2 both = *reinterpret_cast<const uint2 *>(stage + at.scales + block);
-      f.scales[p] = both.x, f.scales[p + 1] = both.y;
-    }
+    const uint32_t block = (p * kStageBlocks + step) * kBlockBytes;
+    f.words[p] = *reinterpret_cast<const uint4 *>(stage + at.words + block);
+    f.scales[p] = *reinterpret_cast<const uint32_t *>(stage + at.scales + block);
   }
 }
 
@@ -257,9 +264,9 @@ __device__ __noinline__ void clear_tail(uint8_t *stage, uint32_t warp_m, uint32_
       }
     }
     if (begin != step * kBlockDepth) continue;  // the packed block holds zeros itself
-    for (uint32_t row = warp_m * kWarpRows; row < (warp_m + 1) * kWarpRows; row += 32) {
-      uint8_t *block = stage + (row / kBlockRows * kStageBlocks + step) * kBlockBytes;
-      if (lane < 16) reinterpret_cast<uint32_t *>(block + kValueBytes)[lane * 2 + row % kBlockRows / 32] = 0;
+    for (uint32_t row_block = warp_m * kPairs; row_block < (warp_m + 1) * kPairs; ++row_block) {
+      uint8_t *block = stage + (row_block * kStageBlocks + step) * kBlockBytes;
+      if (lane < kScaleBytes / 4) reinterpret_cast<uint32_t *>(block + kValueBytes)[lane] = 0;
     }
   }
   writes_before_copies();
@@ -334,7 +341,7 @@ __device__ inline void reduce_warps(float4 *buffer, uint32_t warp_m, uint32_t wa
 // Writes a warp's finished sums times `scale`.
 template <uint32_t NT>
 __device__ inline void store(const Arguments &a, const Tile &tile, uint32_t warp_m, float scale, const Accumulators<NT> &sum) {
-  // Pairs of a lane that lie side by side: 8 consecutive n in a warp with whole blocks of 64 rows, else 4.
+  // Pairs of a lane that lie side by side: 8 consecutive n in a warp with both blocks of 64 rows, else 4.
   constexpr uint32_t kJoined = kPairs % 2 == 0 ? 2 : 1, kValues = 4 * kJoined;
   const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -346,8 +353,8 @@ __device__ inline void store(const Arguments &a, const Tile &tile, uint32_t warp
       __nv_bfloat16 *row = a.out + uint64_t(tile.row + token) * a.d.n;
 #pragma unroll
       for (uint32_t p = 0; p < kPairs; p += kJoined) {
-        const uint32_t r = warp_m * kWarpRows + p * 32;
-        const uint32_t n = (tile.row_block + r / kBlockRows) * kBlockRows + 8 * g + r % kBlockRows / 32 * 4;
+        const uint32_t block = tile.row_block + warp_m * kPairs + p;
+        const uint32_t n = block / 2 * 2 * kBlockRows + 8 * g + block % 2 * 4;
         __align__(16) __nv_bfloat162 values[kValues / 2];
 #pragma unroll
         for (uint32_t i = 0; i < kValues / 2; ++i) {  // tile 2p + i, row halves 0 and 1
@@ -370,12 +377,12 @@ __device__ inline void store(const Arguments &a, const Tile &tile, uint32_t warp
 
 // Adds this block's part of a cut tile; true for the block that came last, whose sums are then the whole.
 template <uint32_t NT>
-__device__ inline bool join_partials(const Arguments &a, uint32_t tile_index, uint32_t stages_k, uint32_t units, bool cut_at_start,
+__device__ inline bool join_partials(const Arguments &a, const Schedule &schedule, uint32_t first_unit, uint32_t last_unit, bool cut_at_start,
                                      uint32_t warp_m, uint32_t warp_k, Accumulators<NT> &sum) {
   constexpr uint32_t kVectors = kPairs * 2 * NT;
   __shared__ bool last;
   const uint32_t lane = threadIdx.x % 32;
-  const uint32_t first = owner(tile_index * stages_k, units), final = owner(tile_index * stages_k + stages_k - 1, units);
+  const uint32_t first = schedule.owner(first_unit), final = schedule.owner(last_unit);
   // A block's range is cut at most at its two ends.
   auto part = [&](uint32_t block, bool at_start) {
     return reinterpret_cast<float4 *>(a.partials + (uint64_t(block) * 2 + at_start) * kTileRows * kTileTokens) +
@@ -452,14 +459,15 @@ __device__ void consume_tile(const Arguments &a, const Work &work, const Tile &t
   }
   if constexpr (kWarpsK > 1) reduce_warps<NT>(reduce, warp_m, warp_k, sum);
   const bool whole = begin_k == 0 && end - unit == work.stages_k;
-  const bool finish = whole || join_partials<NT>(a, tile_index, work.stages_k, work.units(), begin_k != 0, warp_m, warp_k, sum);
+  const bool finish = whole || join_partials<NT>(a, Schedule(work), unit - begin_k, unit - begin_k + work.stages_k - 1, begin_k != 0,
+                                                 warp_m, warp_k, sum);
   if (finish && warp_k == 0) store<NT>(a, tile, warp_m, scale, sum);
 }
 
 __device__ void consume(const Arguments &a, const Work &work, Ring ring, float4 *reduce) {
-  const uint32_t units = work.units();
-  const uint32_t end = first_unit(blockIdx.x + 1, units);
-  for (uint32_t unit = first_unit(blockIdx.x, units); unit < end;) {
+  const Schedule schedule(work);
+  const uint32_t end = schedule.first_unit(blockIdx.x + 1);
+  for (uint32_t unit = schedule.first_unit(blockIdx.x); unit < end;) {
     const uint32_t tile_end = min(end, (unit / work.stages_k + 1) * work.stages_k);
     const Tile tile = work.tile(unit / work.stages_k);
     const uint32_t tiles_n = (tile.rows + 7) / 8;
@@ -509,7 +517,7 @@ struct Kernel {
   static int32_t supports(const moebius_shape *s, moebius_message *message) {
     if (s->k % 16 != 0) return moebius::unsupported(message, "K %u is not a multiple of 16", s->k);
     if (s->experts > kMaxExperts) return moebius::unsupported(message, "%u experts are more than %u", s->experts, kMaxExperts);
-    const uint64_t units = (s->rows / kTileTokens + uint64_t(s->experts)) * ceil_div(s->n, kTileRows) * ceil_div(s->k, kStageDepth);
+    const uint64_t units = (s->rows / kTileTokens + uint64_t(s->experts)) * ceil_div(Dimensions{s->experts, s->n, s->k}.row_blocks(), kTileBlocks) * ceil_div(s->k, kStageDepth);
     if (units >> 31 != 0) return moebius::unsupported(message, "%u rows make more than 2^31 units of work", s->rows);
     return MOEBIUS_OK;
   }
@@ -527,8 +535,8 @@ struct Kernel {
 
   static int32_t pack_weights(const moebius_shape *s, const moebius_operands *o, moebius_stream stream, moebius_message *message) {
     const Dimensions d{s->experts, s->n, s->k};
-    const uint64_t blocks = uint64_t(d.experts) * d.row_blocks() * d.depth_blocks();
-    if (blocks >> 31 != 0) return moebius::unsupported(message, "the weights have more than 2^31 blocks");
+    const uint64_t blocks = uint64_t(d.experts) * (d.row_blocks() / 2) * d.depth_blocks();
+    if (blocks >> 31 != 0) return moebius::unsupported(message, "the weights have more than 2^31 pairs of blocks");
     pack_kernel<<<uint32_t(blocks), 64, 0, reinterpret_cast<cudaStream_t>(stream)>>>(
         d, static_cast<const uint8_t *>(o->weights), static_cast<const uint8_t *>(o->weight_scales),
         static_cast<uint8_t *>(const_cast<void *>(o->packed_weights)));
