@@ -7,7 +7,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use super::archs::Target;
-use super::headers::Headers;
+use super::headers::{Headers, Need};
 use super::manifest::Unit;
 use super::sass;
 use super::toolkit::Toolkit;
@@ -31,6 +31,11 @@ const FLAGS: [&str; 12] = [
     "-cudart=static",
     "-c",
 ];
+
+/// More flags of units that include CUTLASS. Its host code calls the driver's `cuTensorMapEncodeTiled`; renamed, the call goes
+/// through csrc/support/tensor_map.cu.
+const CUTLASS_FLAGS: [&str; 2] =
+    ["-DCUTLASS_ENABLE_DIRECT_CUDA_DRIVER_CALL=1", "-DcuTensorMapEncodeTiled=moebius_tensor_map_encode_tiled"];
 
 /// Everything that is the same for all units.
 pub struct Compiler<'a> {
@@ -94,7 +99,6 @@ pub struct Image {
 impl Compiler<'_> {
     /// The version word of a unit's source.
     pub fn source_version(&self, unit: &Unit) -> String {
-        use super::headers::Need;
         match (&self.headers.cutlass, &self.headers.flashinfer) {
             (_, Some(version)) if unit.needs.contains(&Need::Flashinfer) => format!("FlashInfer {version}"),
             (Some(version), _) if unit.needs.contains(&Need::Cutlass) => format!("CUTLASS {version}"),
@@ -105,7 +109,7 @@ impl Compiler<'_> {
     /// Hash of everything that the object depends on: source, our headers, fetched headers, flags, compilers.
     pub fn key(&self, unit: &Unit, targets: &[Target]) -> Result<String, String> {
         let mut text = format!("{CACHE_FORMAT}\n{}\n{}\n", self.toolkit.full_version, self.host_compiler);
-        text += &format!("{FLAGS:?} {targets:?}\n");
+        text += &format!("{FLAGS:?} {:?} {targets:?}\n", more_flags(unit));
         text += &self.headers.identity(&unit.needs);
         text += &unit.source(&self.source_version(unit));
         for (name, content) in self.own_headers(&unit.template)? {
@@ -181,7 +185,7 @@ impl Compiler<'_> {
         std::fs::write(&source, unit.source(&self.source_version(unit)))
             .map_err(|e| stopped("its source cannot be written", &e))?;
         let mut nvcc = Command::new(&self.toolkit.nvcc);
-        nvcc.args(FLAGS).arg("-I").arg(self.csrc);
+        nvcc.args(FLAGS).args(more_flags(unit)).arg("-I").arg(self.csrc);
         for include in &self.headers.folders {
             nvcc.arg("-I").arg(include);
         }
@@ -231,6 +235,10 @@ impl Compiler<'_> {
         remove_intermediates(folder, targets);
         Ok(Facts { seconds, images })
     }
+}
+
+fn more_flags(unit: &Unit) -> &'static [&'static str] {
+    if unit.needs.contains(&Need::Cutlass) { &CUTLASS_FLAGS } else { &[] }
 }
 
 /// The intermediate file of `nvcc --keep` for a target, which is in its name only when there are several.

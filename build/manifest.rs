@@ -163,7 +163,7 @@ impl Configuration {
 }
 
 /// Sources below csrc/support/ that the harness itself runs on a device.
-const SUPPORT: [&str; 3] = ["reference", "streams", "mma"];
+const SUPPORT: [&str; 4] = ["reference", "streams", "mma", "tensor_map"];
 
 /// The support code, compiled like kernels but never listed as one.
 pub fn support() -> Vec<Unit> {

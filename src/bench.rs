@@ -6,12 +6,12 @@
 //! | `SHAPE` | | a free shape `H,I,E,K` in place of a model |
 //! | `TP` | 8 for the default model, else 1 | tensor parallelisms |
 //! | `EP` | 1 | expert parallelisms; the rank with most rows is measured |
-//! | `BATCH` | 1,8,64 on the processor | batch sizes; doubling ranges such as `1..64` |
+//! | `BATCH` | 1,16,64,512 on a GPU, 1,8,64 on the processor | batch sizes; doubling ranges such as `1..64` |
 //! | `STAGE` | `gemm1,gemm2` | stages |
 //! | `EXPERTS`, `TOP_K` | the model's | numbers to try in place of the model's |
 //! | `ROUTING` | `uniform` | as `moebius run --routing` |
 //! | `KERNEL` | all | globs of kernel ids |
-//! | `DEVICE` | `cpu` | the device |
+//! | `DEVICE` | the first GPU with kernels, else `cpu` | the device |
 //! | `ALL` | 0 | 1 lifts the limit of [`MOST_FUNCTIONS`] |
 //!
 //! All but `SHAPE`, `ROUTING`, `DEVICE` and `ALL` are lists with commas; an empty value counts as none.
@@ -142,7 +142,10 @@ mod tests {
 
     fn made(variables: &[(&str, &str)]) -> (Result<Vec<BenchGroup>, String>, Vec<String>) {
         let mut notes = Vec::new();
-        let variables = variables.iter().map(|(name, value)| (format!("{PREFIX}{name}").into(), (*value).into()));
+        let variables = [("DEVICE", "cpu")]
+            .iter()
+            .chain(variables)
+            .map(|(name, value)| (format!("{PREFIX}{name}").into(), (*value).into()));
         let groups = groups(variables, &mut |note| notes.push(note.to_owned()));
         (groups, notes)
     }

@@ -279,3 +279,27 @@ fn ceilings_of_the_data_sheet_stand_in_where_nothing_was_measured() {
     let measured = Ceilings { read_bytes_per_s: Some(4.0), ..ceilings };
     assert_eq!(read_ceiling(&measured), Some(4.0));
 }
+
+#[test]
+fn a_ceiling_that_was_measured_too_low_makes_no_row_impossible_for_good() {
+    let timed = |ns| row(case(Stage::Gemm1, 64), "native", Scheme::Nvfp4W4a16, "one", Some(time(ns, 0.001, 1)));
+    // 218 experts' weights at the true 4.43 TB/s take about 100 us, at half of that 200 us.
+    let mut file = results(vec![timed(150_000.0), timed(10_000.0)]);
+    let truth = file.ceilings.clone();
+    file.ceilings.read_bytes_per_s = truth.read_bytes_per_s.map(|rate| rate / 2.0);
+    file.ceilings.launch_ns = truth.launch_ns.map(|ns| ns * 3.0);
+    let (ceilings, device) = (file.ceilings.clone(), file.device.clone());
+    for row in &mut file.rows {
+        bind(row, &ceilings, &device);
+        mark_impossible(row, &ceilings, &device);
+        assert_eq!(row.status, Status::Impossible);
+    }
+    judge_again(&mut file, &truth);
+    assert_eq!(file.ceilings, truth);
+    assert_eq!((file.rows[0].status, file.rows[0].reason.as_deref()), (Status::Ok, None));
+    assert_eq!(file.rows[1].status, Status::Impossible);
+    assert!(file.rows[0].bound.as_ref().unwrap().of_floor.unwrap() < 1.0);
+    // A lower second measurement changes nothing.
+    judge_again(&mut file, &ceilings);
+    assert_eq!(file.ceilings, truth);
+}

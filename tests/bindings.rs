@@ -1,4 +1,4 @@
-//! src/device/abi.rs is what bindgen makes of csrc/abi.h. Sizes and offsets are asserted inside that file itself.
+//! src/device/abi.rs is what bindgen makes of csrc/abi.h and csrc/support/support.h. Sizes and offsets are asserted inside that file itself.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,8 @@ use std::process::Command;
 #[test]
 fn bindings_name_everything_in_the_header() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let header = std::fs::read_to_string(root.join("csrc/abi.h")).expect("csrc/abi.h");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).expect(path);
+    let header = read("csrc/abi.h") + &read("csrc/support/support.h");
     let bindings = std::fs::read_to_string(root.join("src/device/abi.rs")).expect("src/device/abi.rs");
     let mut constants = 0;
     for line in header.lines() {
@@ -33,7 +34,7 @@ fn bindings_name_everything_in_the_header() {
                 .map(|n| n.split('[').next().unwrap_or(n)),
         };
         let name = name.expect("a declaration has a name");
-        assert!(bindings.contains(&format!("pub {name}:")), "field {name} of csrc/abi.h");
+        assert!(bindings.contains(&format!("pub {name}:")), "field {name} of the headers");
     }
 }
 

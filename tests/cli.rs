@@ -301,6 +301,80 @@ fn a_run_leaves_a_file_that_its_seed_repeats() {
     assert_eq!(read(folder.path(), "a.json"), a, "a refused run leaves an earlier file as it is");
 }
 
+/// The rows of one kernel with times that hardly vary, and the same made 30% slower.
+fn slower_by_30_percent(folder: &Path) {
+    let one = ["--stage", "gemm1", "--kernel", "cpu/cpu/nvfp4-w4a16/stream"];
+    moebius(folder, &[&TINY[..], &one, &["--out", "before.json"]].concat()).assert().success();
+    let mut results = read(folder, "before.json");
+    assert_eq!(results.rows.len(), 2);
+    for (name, factor) in [("before.json", 1.0), ("after.json", 1.3)] {
+        for time in results.rows.iter_mut().filter_map(|row| row.time.as_mut()) {
+            time.rounds = (0..40).collect();
+            time.samples_ns = time.rounds.iter().map(|round| factor * (1e6 + 500.0 * f64::from(round % 7))).collect();
+            time.median_ns = factor * 1_001_500.0;
+            time.ci95_ns = [factor * 1_001_000.0, factor * 1_002_000.0];
+        }
+        record::write(&folder.join(name), &results).expect("a results file");
+    }
+}
+
+#[test]
+fn a_regression_that_was_none_is_not_confirmed() {
+    let folder = folder();
+    slower_by_30_percent(folder.path());
+    let gate = ["gate", "before.json", "after.json"];
+    moebius(folder.path(), &gate).assert().code(1);
+    // Both builds are this one, so neither is slower.
+    let confirm = ["--device", "cpu", "--confirm", PROGRAM, PROGRAM];
+    moebius(folder.path(), &[&gate[..], &confirm].concat()).assert().success();
+    // `false` writes no results.
+    for (program, words) in [("no-such-program", "cannot be started"), ("false", ".json")] {
+        let arguments = [&gate[..], &["--confirm", program, PROGRAM]].concat();
+        let output = moebius(folder.path(), &arguments).assert().failure().get_output().clone();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let sentence = stderr.lines().last().unwrap_or_default();
+        assert!(sentence.starts_with("moebius: ") && sentence.contains(words), "{stderr}");
+    }
+}
+
+#[test]
+fn cells_of_a_file_are_measured_again() {
+    let folder = folder();
+    slower_by_30_percent(folder.path());
+    let again = ["run", "--device", "cpu", "--cells", "before.json", "--time-limit", "0.1", "--out", "again.json"];
+    moebius(folder.path(), &again).assert().success();
+    let cells = |name| -> Vec<_> { read(folder.path(), name).rows.iter().map(record::CellKey::of).collect() };
+    assert_eq!(cells("again.json"), cells("before.json"));
+    let mut imported = read(folder.path(), "before.json");
+    imported.rows.iter_mut().for_each(|row| {
+        row.case.rows.clear();
+        row.status = Status::Imported;
+    });
+    record::write(&folder.path().join("imported.json"), &imported).expect("a results file");
+    let sentence = refused_in(folder.path(), &["run", "--cells", "imported.json"], 2);
+    assert!(sentence.contains("imported.json") && sentence.contains("rows per expert"), "{sentence}");
+    imported.rows.clear();
+    record::write(&folder.path().join("empty.json"), &imported).expect("a results file");
+    assert!(refused_in(folder.path(), &["run", "--cells", "empty.json"], 2).contains("empty.json"));
+    refused(&["run", "--cells", "nowhere.json"], &["nowhere.json"]);
+    refused(&["run", "--cells", "a.json", "--model", "glm-5"], &["--cells", "--model"]);
+}
+
+#[test]
+fn plots_are_written_beside_each_other() {
+    let folder = folder();
+    slower_by_30_percent(folder.path());
+    moebius(folder.path(), &["report", "before.json", "--plots", "plots"]).assert().success();
+    let names: Vec<String> = files(&folder.path().join("plots"))
+        .iter()
+        .map(|path| path.file_name().expect("a name").to_string_lossy().into())
+        .collect();
+    let ending = |ending: &str| names.iter().filter(|name| name.ends_with(ending)).count();
+    assert!(ending(".svg") >= 3 && ending(".svg") == ending(".png"), "{names:?}");
+    let sentence = refused_in(folder.path(), &["report", "before.json", "--plots", "before.json/plots"], 3);
+    assert!(sentence.contains("before.json/plots"), "{sentence}");
+}
+
 #[test]
 fn verification_repeats_to_the_bit() {
     let folder = folder();

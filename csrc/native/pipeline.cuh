@@ -105,6 +105,13 @@ __device__ inline void copies_issued(uint64_t *barrier) {
 #endif
 }
 
+// Orders this thread's writes to shared memory before later copies of the copy engine into the same place.
+__device__ inline void writes_before_copies() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
 // Waits for `threads` threads of the block on barrier 1; the producer warp is not among them.
 __device__ inline void consumers_sync(uint32_t threads) { asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory"); }
 

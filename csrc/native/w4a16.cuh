@@ -21,6 +21,8 @@
 
 #include <cuda_bf16.h>
 
+#include <type_traits>
+
 #include "common/launch.cuh"
 #include "common/unit.cuh"
 #include "native/pipeline.cuh"
@@ -37,12 +39,12 @@ using namespace moebius_w4a16;
 
 constexpr uint32_t kTileRows = MOEBIUS_TILE_M, kTileTokens = MOEBIUS_TILE_N, kStageDepth = MOEBIUS_TILE_K;
 constexpr uint32_t kWarpsM = MOEBIUS_WARPS_M, kWarpsK = MOEBIUS_WARPS_K, kMaxStages = MOEBIUS_STAGES;
+constexpr uint32_t kBlocksPerSm = MOEBIUS_BLOCKS;
 constexpr uint32_t kConsumerWarps = kWarpsM * kWarpsK, kConsumers = 32 * kConsumerWarps, kBlockThreads = kConsumers + 32;
-constexpr uint32_t kWarpRows = kTileRows / kWarpsM, kPairs = kWarpRows / 32;  // pairs of 16-row tiles of a warp
+constexpr uint32_t kWarpRows = kTileRows / kWarpsM, kPairs = kWarpRows / kBlockRows;  // pairs of 16-row tiles of a warp
 constexpr uint32_t kTileBlocks = kTileRows / kBlockRows, kStageBlocks = kStageDepth / kBlockDepth;
 constexpr uint32_t kWarpSteps = kStageBlocks / kWarpsK;  // 32-deep steps of a warp in a stage
 constexpr uint32_t kMaxExperts = 1024;
-constexpr uint32_t kBlocksPerSm = MOEBIUS_BLOCKS;
 constexpr uint32_t kPoison = 0xffffffffu;  // a NaN
 // Rows of activations lie 64 bytes past a multiple of 128 apart, so that eight lanes read all banks once.
 constexpr uint32_t kActivationPitch = kStageDepth * 2 + 64;
@@ -68,7 +70,7 @@ struct Arguments {
 
 // A block's part of a tile. The producer leaves it beside the first of its stages.
 struct __align__(16) Tile {
-  uint32_t expert, row, rows, row_block;  // first row and rows of activations; first block of 64 weight rows
+  uint32_t expert, row, rows, row_block;  // first row and rows of activations; first block of weight rows
   uint32_t stage_k, units;                // first stage of k, and how many
   uint32_t first_block;                   // that holds a part of it
   uint32_t ends;                          // 1: this block holds the tile's end and writes it
@@ -199,10 +201,10 @@ __device__ void produce(const Arguments &a, const Work &work, uint8_t *ring, Til
 
 // Eight e2m1 values as four bf16 pairs times 2^-126: see bit_position.
 __device__ inline void decode(uint32_t word, uint32_t (&pairs)[4]) {
-  pairs[0] = word & 0x81c081c0u;
-  pairs[1] = word << 3 & 0x81c081c0u;
-  pairs[2] = (word << 6 & 0x01c001c0u) | (word << 1 & 0x80008000u);
-  pairs[3] = (word >> 3 & 0x01c001c0u) | (word << 2 & 0x80008000u);
+  pairs[0] = (word & 0x81808180u) | (word >> 8 & 0x00400040u);
+  pairs[1] = word << 2 & 0x81c081c0u;
+  pairs[2] = word << 6 & 0x81c081c0u;
+  pairs[3] = __funnelshift_r(word, word, 4) & 0x81c081c0u;
 }
 
 // Byte `index` of the normalised scales as a bf16 pair times 2^119: exponent field = stored + 237.
@@ -223,7 +225,7 @@ __device__ inline void mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2,
 
 // The ring as the consumers see it.
 struct Ring {
-  const uint8_t *stages;
+  uint8_t *stages;
   const Tile *tiles;
   uint64_t *full, *empty;
   uint32_t count, slot, parity;
@@ -241,24 +243,55 @@ struct Fragment {
   uint4 activations[NT];
 };
 
-// Reads step `step` of a stage that holds `valid_k` of k; beyond them lies anything, so zeros are taken instead.
+// Where a lane finds its part of a stage: offsets to which only constants are added, so that a load costs no arithmetic.
+struct LaneOffsets {
+  uint32_t words, scales, activations;
+
+  __device__ LaneOffsets(uint32_t warp_m, uint32_t warp_k) {
+    const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, step = warp_k * kWarpSteps;
+    const uint32_t block = (warp_m * kPairs * kStageBlocks + step) * kBlockBytes;
+    words = block + lane * 16;
+    scales = block + kValueBytes + (g * 2 + t / 2) * 4;
+    activations = kWeightStageBytes + g * kActivationPitch + step * kBlockDepth * 2 + t * 16;
+  }
+};
+
+// Reads step `step` of the warp's share of a stage.
 template <uint32_t NT>
-__device__ inline void load_fragment(const uint8_t *stage, uint32_t warp_m, uint32_t step, uint32_t valid_k, Fragment<NT> &f) {
-  const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const bool inside = step * kBlockDepth < valid_k;
-  const bool own_inside = step * kBlockDepth + 8 * t < valid_k;  // K may end in the middle of a block
+__device__ inline void load_fragment(const uint8_t *stage, const LaneOffsets &at, uint32_t step, Fragment<NT> &f) {
 #pragma unroll
   for (uint32_t nt = 0; nt < NT; ++nt) {
-    const uint8_t *row = stage + kWeightStageBytes + (nt * 8 + g) * kActivationPitch;
-    f.activations[nt] = own_inside ? *reinterpret_cast<const uint4 *>(row + step * 64 + t * 16) : make_uint4(0, 0, 0, 0);
+    f.activations[nt] =
+        *reinterpret_cast<const uint4 *>(stage + at.activations + nt * 8 * kActivationPitch + step * kBlockDepth * 2);
   }
 #pragma unroll
   for (uint32_t p = 0; p < kPairs; ++p) {
-    const uint32_t row = warp_m * kWarpRows + p * 32, pair = row % kBlockRows / 32;
-    const uint8_t *block = stage + (row / kBlockRows * kStageBlocks + step) * kBlockBytes;
-    f.words[p] = inside ? reinterpret_cast<const uint4 *>(block)[pair * 32 + lane] : make_uint4(0, 0, 0, 0);
-    f.scales[p] = inside ? reinterpret_cast<const uint32_t *>(block + kValueBytes)[(g * 2 + t / 2) * 2 + pair] : 0;
+    const uint32_t block = (p * kStageBlocks + step) * kBlockBytes;
+    f.words[p] = *reinterpret_cast<const uint4 *>(stage + at.words + block);
+    f.scales[p] = *reinterpret_cast<const uint32_t *>(stage + at.scales + block);
   }
+}
+
+// Makes what lies beyond `valid_k` of a stage harmless: zeros for activations, and scales that are numbers; any word of values
+// is finite then. Every warp does so for what it reads itself; warps that share activations write the same zeros.
+__device__ __noinline__ void clear_tail(uint8_t *stage, uint32_t warp_m, uint32_t warp_k, uint32_t valid_k) {
+  const uint32_t lane = threadIdx.x % 32;
+  for (uint32_t step = warp_k * kWarpSteps; step < (warp_k + 1) * kWarpSteps; ++step) {
+    const uint32_t begin = max(step * kBlockDepth, valid_k), end = (step + 1) * kBlockDepth;  // multiples of 16
+    if (begin >= end) continue;
+    for (uint32_t token = lane; token < kTileTokens; token += 32) {
+      for (uint32_t k = begin; k < end; k += 8) {
+        *reinterpret_cast<uint4 *>(stage + kWeightStageBytes + token * kActivationPitch + k * 2) = make_uint4(0, 0, 0, 0);
+      }
+    }
+    if (begin != step * kBlockDepth) continue;  // the packed block holds zeros itself
+    for (uint32_t row_block = warp_m * kPairs; row_block < (warp_m + 1) * kPairs; ++row_block) {
+      uint8_t *block = stage + (row_block * kStageBlocks + step) * kBlockBytes;
+      if (lane < kScaleBytes / 4) reinterpret_cast<uint32_t *>(block + kValueBytes)[lane] = 0;
+    }
+  }
+  writes_before_copies();
+  __syncwarp();
 }
 
 template <uint32_t NT>
@@ -326,17 +359,12 @@ __device__ inline void reduce_warps(float4 *buffer, uint32_t warp_m, uint32_t wa
   consumers_sync(kConsumers);
 }
 
-// bf16 of four sums.
-__device__ inline uint2 round_four(const float (&v)[4]) {
-  const __nv_bfloat162 first = __floats2bfloat162_rn(v[0], v[1]), second = __floats2bfloat162_rn(v[2], v[3]);
-  return make_uint2(reinterpret_cast<const uint32_t &>(first), reinterpret_cast<const uint32_t &>(second));
-}
-
-// Writes a warp's finished sums.
+// Writes a warp's finished sums times `scale`.
 template <uint32_t NT>
-__device__ inline void store(const Arguments &a, const Tile &tile, float global, uint32_t warp_m, const Accumulators<NT> &sum) {
+__device__ inline void store(const Arguments &a, const Tile &tile, uint32_t warp_m, float scale, const Accumulators<NT> &sum) {
+  // Pairs of a lane that lie side by side: 8 consecutive n in a warp with both blocks of 64 rows, else 4.
+  constexpr uint32_t kJoined = kPairs % 2 == 0 ? 2 : 1, kValues = 4 * kJoined;
   const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const float scale = global * 128.0f;
 #pragma unroll
   for (uint32_t nt = 0; nt < NT; ++nt) {
 #pragma unroll
@@ -344,34 +372,23 @@ __device__ inline void store(const Arguments &a, const Tile &tile, float global,
       const uint32_t token = nt * 8 + 2 * t + c;
       if (token >= tile.rows) continue;
       __nv_bfloat16 *row = a.out + uint64_t(tile.row + token) * a.d.n;
-      // Pairs of a block of 64 rows lie beside each other: eight consecutive n where the warp has both, else four.
-      constexpr uint32_t kRun = kPairs % 2 == 0 ? 2 : 1;
 #pragma unroll
-      for (uint32_t p = 0; p < kPairs; p += kRun) {
-        const uint32_t r = warp_m * kWarpRows + p * 32;
-        const uint32_t n = (tile.row_block + r / kBlockRows) * kBlockRows + 8 * g + r % kBlockRows / 32 * 4;
-        float values[kRun][4];
+      for (uint32_t p = 0; p < kPairs; p += kJoined) {
+        const uint32_t block = tile.row_block + warp_m * kPairs + p;
+        const uint32_t n = block / 2 * 2 * kBlockRows + 8 * g + block % 2 * 4;
+        __align__(16) __nv_bfloat162 values[kValues / 2];
 #pragma unroll
-        for (uint32_t q = 0; q < kRun; ++q) {
-          // Four consecutive n: the pair's two tiles, row halves 0 and 1.
-          const float *even = sum[2 * (p + q)][nt], *odd = sum[2 * (p + q) + 1][nt];
-          values[q][0] = even[c] * scale, values[q][1] = even[2 + c] * scale;
-          values[q][2] = odd[c] * scale, values[q][3] = odd[2 + c] * scale;
+        for (uint32_t i = 0; i < kValues / 2; ++i) {  // tile 2p + i, row halves 0 and 1
+          const float *s = sum[2 * p + i][nt];
+          values[i] = __floats2bfloat162_rn(s[c] * scale, s[2 + c] * scale);
         }
-        if (a.d.n % (4 * kRun) == 0) {
-          if (n < a.d.n) {
-            const uint2 low = round_four(values[0]);
-            if constexpr (kRun == 2) {
-              const uint2 high = round_four(values[kRun - 1]);
-              *reinterpret_cast<uint4 *>(row + n) = make_uint4(low.x, low.y, high.x, high.y);
-            } else {
-              *reinterpret_cast<uint2 *>(row + n) = low;
-            }
-          }
+        if (a.d.n % kValues == 0) {
+          using Vector = std::conditional_t<kJoined == 2, uint4, uint2>;
+          if (n < a.d.n) *reinterpret_cast<Vector *>(row + n) = *reinterpret_cast<const Vector *>(values);
         } else {
 #pragma unroll
-          for (uint32_t i = 0; i < 4 * kRun; ++i) {
-            if (n + i < a.d.n) row[n + i] = __float2bfloat16(values[i / 4][i % 4]);
+          for (uint32_t i = 0; i < kValues; ++i) {
+            if (n + i < a.d.n) row[n + i] = i % 2 == 0 ? values[i / 2].x : values[i / 2].y;
           }
         }
       }
@@ -441,24 +458,31 @@ __device__ void consume_tile(const Arguments &a, const Tile &tile, float global,
   const uint32_t warp = threadIdx.x / 32, warp_m = warp % kWarpsM, warp_k = warp / kWarpsM;
   Accumulators<NT> sum = {};
   // A warp whose rows lie beyond n reads what the copies left alone; its sums are never stored.
-  uint32_t left_k = a.d.k - tile.stage_k * kStageDepth;  // of k from the current stage on
+  const LaneOffsets at(warp_m, warp_k);
+  // The part's last stage, where it holds the end of a K that is no multiple of a stage.
+  const uint32_t tail_k = a.d.k % kStageDepth, tail = tail_k != 0 && tile.ends ? tile.units - 1 : ~0u;
+  const auto arrived_stage = [&](uint32_t u) -> const uint8_t * {
+    uint8_t *stage = ring.stages + ring.slot * kStageBytes;
+    barrier_wait(&ring.full[ring.slot], ring.parity);
+    if (u == tail) clear_tail(stage, warp_m, warp_k, tail_k);
+    return stage;
+  };
   Fragment<NT> fragments[2];
-  load_fragment<NT>(ring.stages + ring.slot * kStageBytes, warp_m, warp_k * kWarpSteps, left_k, fragments[0]);
+  const uint8_t *stage = arrived_stage(0);
+  load_fragment<NT>(stage, at, 0, fragments[0]);
   for (uint32_t u = 0; u < tile.units; ++u) {
-    const uint8_t *stage = ring.stages + ring.slot * kStageBytes;
 #pragma unroll
     for (uint32_t i = 0; i < kWarpSteps; ++i) {
       // The next step is on its way into registers while this one is multiplied, across stages too.
       if (i + 1 < kWarpSteps) {
-        load_fragment<NT>(stage, warp_m, warp_k * kWarpSteps + i + 1, left_k, fragments[(i + 1) % 2]);
+        load_fragment<NT>(stage, at, i + 1, fragments[(i + 1) % 2]);
       } else {
         __syncwarp();
         if (threadIdx.x % 32 == 0) barrier_arrive(&ring.empty[ring.slot]);
         if (++ring.slot == ring.count) ring.slot = 0, ring.parity ^= 1;
-        left_k -= kStageDepth;
         if (u + 1 < tile.units) {
-          barrier_wait(&ring.full[ring.slot], ring.parity);
-          load_fragment<NT>(ring.stages + ring.slot * kStageBytes, warp_m, warp_k * kWarpSteps, left_k, fragments[(i + 1) % 2]);
+          stage = arrived_stage(u + 1);
+          load_fragment<NT>(stage, at, 0, fragments[(i + 1) % 2]);
         }
       }
       multiply_fragment<NT>(fragments[i % 2], sum);
@@ -469,7 +493,7 @@ __device__ void consume_tile(const Arguments &a, const Tile &tile, float global,
   if (warp_k != 0) return;
   if (!tile.ends) return publish<NT>(a, warp_m, sum);
   join<NT>(a, tile.first_block, warp_m, sum);
-  store<NT>(a, tile, global, warp_m, sum);
+  store<NT>(a, tile, warp_m, global * 128.0f, sum);
 }
 
 __device__ void consume(const Arguments &a, const Work &work, const float *globals, Ring ring, float4 *reduce) {
@@ -528,7 +552,7 @@ struct Kernel {
   static int32_t supports(const moebius_shape *s, moebius_message *message) {
     if (s->k % 16 != 0) return moebius::unsupported(message, "K %u is not a multiple of 16", s->k);
     if (s->experts > kMaxExperts) return moebius::unsupported(message, "%u experts are more than %u", s->experts, kMaxExperts);
-    const uint64_t units = (s->rows / kTileTokens + uint64_t(s->experts)) * ceil_div(s->n, kTileRows) * ceil_div(s->k, kStageDepth);
+    const uint64_t units = (s->rows / kTileTokens + uint64_t(s->experts)) * ceil_div(Dimensions{s->experts, s->n, s->k}.row_blocks(), kTileBlocks) * ceil_div(s->k, kStageDepth);
     if (units >> 31 != 0) return moebius::unsupported(message, "%u rows make more than 2^31 units of work", s->rows);
     return MOEBIUS_OK;
   }
@@ -548,8 +572,8 @@ struct Kernel {
 
   static int32_t pack_weights(const moebius_shape *s, const moebius_operands *o, moebius_stream stream, moebius_message *message) {
     const Dimensions d{s->experts, s->n, s->k};
-    const uint64_t blocks = uint64_t(d.experts) * d.row_blocks() * d.depth_blocks();
-    if (blocks >> 31 != 0) return moebius::unsupported(message, "the weights have more than 2^31 blocks");
+    const uint64_t blocks = uint64_t(d.experts) * (d.row_blocks() / 2) * d.depth_blocks();
+    if (blocks >> 31 != 0) return moebius::unsupported(message, "the weights have more than 2^31 pairs of blocks");
     pack_kernel<<<uint32_t(blocks), 64, 0, reinterpret_cast<cudaStream_t>(stream)>>>(
         d, static_cast<const uint8_t *>(o->weights), static_cast<const uint8_t *>(o->weight_scales),
         static_cast<uint8_t *>(const_cast<void *>(o->packed_weights)));
@@ -561,31 +585,32 @@ struct Kernel {
     return MOEBIUS_OK;
   }
 
-  static int32_t stages(uint32_t experts, uint32_t *stages, moebius_message *message) {
-    int device = 0, available = 0, all = 0, reserved = 0;
+  // Blocks of a multiprocessor and stages of a block: fewer blocks than asked for where their stages do not fit.
+  static int32_t occupancy(uint32_t experts, uint32_t *blocks, uint32_t *stages, moebius_message *message) {
+    int device = 0, most = 0, whole = 0, reserved = 0;
     MOEBIUS_TRY_CUDA(cudaGetDevice(&device), message);
-    MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&available, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), message);
-    MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device), message);
+    MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), message);
+    MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&whole, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device), message);
     MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device), message);
-    const int share = all / int(kBlocksPerSm) - reserved;  // so that all blocks of a multiprocessor are there at once
-    if (share < available) available = share;
     cudaFuncAttributes attributes;
     MOEBIUS_TRY_CUDA(cudaFuncGetAttributes(&attributes, w4a16_kernel), message);
-    const int64_t left = int64_t(available) - int64_t(fixed_bytes(experts)) - int64_t(attributes.sharedSizeBytes);
-    *stages = uint32_t(left < 0 ? 0 : left / kStageBytes);
-    if (*stages > kMaxStages) *stages = kMaxStages;
-    if (*stages < 2) {
-      return moebius::unsupported(message, "two stages of %u bytes do not fit the %d bytes of shared memory of a block",
-                                  kStageBytes, available);
+    const int64_t fixed = int64_t(fixed_bytes(experts)) + int64_t(attributes.sharedSizeBytes);
+    for (*blocks = kBlocksPerSm; *blocks > 0; --*blocks) {
+      const int64_t share = whole / int64_t(*blocks) - reserved, left = (share < most ? share : most) - fixed;
+      const int64_t count = left / int64_t(kStageBytes);
+      if (count < 2) continue;
+      *stages = uint32_t(count < kMaxStages ? count : kMaxStages);
+      return MOEBIUS_OK;
     }
-    return MOEBIUS_OK;
+    return moebius::unsupported(message, "two stages of %u bytes do not fit the %d bytes of shared memory of a block", kStageBytes,
+                                most);
   }
 
   static int32_t plan(const moebius_shape *s, const moebius_operands *o, moebius_stream stream, void **plan, moebius_message *message) {
     Plan p{};
-    MOEBIUS_TRY(stages(s->experts, &p.arguments.stages, message));
+    MOEBIUS_TRY(occupancy(s->experts, &p.blocks, &p.arguments.stages, message));
+    p.blocks *= s->sm_count;
     p.shared_bytes = p.arguments.stages * kStageBytes + fixed_bytes(s->experts);
-    p.blocks = s->sm_count * kBlocksPerSm;
     MOEBIUS_TRY_CUDA(cudaFuncSetAttribute(w4a16_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(p.shared_bytes)), message);
     moebius::Carver carver(o->workspace);
     p.arguments.d = {s->experts, s->n, s->k};
@@ -611,8 +636,8 @@ struct Kernel {
   static void destroy(void *plan) { delete static_cast<Plan *>(plan); }
 
   static int32_t resources(moebius_resources *resources, moebius_message *message) {
-    uint32_t count = 0;
-    MOEBIUS_TRY(stages(256, &count, message));
+    uint32_t blocks = 0, count = 0;
+    MOEBIUS_TRY(occupancy(256, &blocks, &count, message));
     return moebius::describe(w4a16_kernel, count * kStageBytes + fixed_bytes(256), kBlockThreads, count, resources, message);
   }
 };

@@ -1,6 +1,6 @@
 // The rate of the matrix units, with operands that never leave the multiprocessor: the arithmetic ceiling. Operands are
 // pseudo-random, since constant ones draw less power and clock higher than any real product would.
-#include "abi.h"
+#include "support/support.h"
 #include "common/unit.cuh"
 
 namespace {

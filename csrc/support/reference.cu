@@ -1,5 +1,5 @@
 // The GPU reference: exact decode, f64 accumulation, no cleverness. Itself checked against the CPU reference.
-#include "abi.h"
+#include "support/support.h"
 #include "common/unit.cuh"
 #include "support/decode.cuh"
 

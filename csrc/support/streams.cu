@@ -1,5 +1,5 @@
 // Streaming kernels for the memory ceilings, and the empty kernel of the launch floor.
-#include "abi.h"
+#include "support/support.h"
 #include "common/unit.cuh"
 
 namespace {

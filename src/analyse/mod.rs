@@ -29,7 +29,7 @@ pub use datasheet::{DataSheet, datasheet};
 pub use floor::{bind, floor, flop_ceiling, read_ceiling};
 pub use gate::{Gate, GateCell, GateOptions, gate};
 pub use import::{Imported, KnownModel, import_csv};
-pub use impossible::{LEAST_SHARE, impossible, mark_impossible};
+pub use impossible::{LEAST_SHARE, impossible, judge_again, mark_impossible};
 pub use judge::{judge_files, judge_rows};
 pub use regret::{Cost, OneKernel, RoutingRegret, Snapping};
 pub use tpot::{TokenShare, token_shares};

@@ -85,6 +85,11 @@ pub struct CaseArgs {
     /// Seed of routing, operands and sampling order
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+    /// The cases of a results file, with its kernels where --kernel names none
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "model", "model_config", "shape", "tp", "ep", "ep_rank", "pp", "batch", "experts", "top_k", "stage", "routing",
+    ])]
+    pub cells: Option<PathBuf>,
 }
 
 /// Which kernels, on which device.
@@ -269,6 +274,12 @@ pub struct GateArgs {
     /// Compare although devices, conditions or seeds differ
     #[arg(long)]
     pub force: bool,
+    /// Both builds of moebius: cells that look slower are measured again with each in turn before the gate judges them
+    #[arg(long, num_args = 2, value_names = ["BASELINE_PROGRAM", "CANDIDATE_PROGRAM"])]
+    pub confirm: Option<Vec<PathBuf>>,
+    /// Device of --confirm [default: as for run]
+    #[arg(long, value_name = "DEVICE", requires = "confirm")]
+    pub device: Option<String>,
     /// Also write a Markdown summary
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
@@ -295,6 +306,9 @@ pub struct ReportArgs {
     /// Output: a name ending in .html, .md or .csv [default: every kernel in a table on the terminal]
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Also write each plot as SVG and PNG into this folder, which is made when it is missing
+    #[arg(long, value_name = "FOLDER")]
+    pub plots: Option<PathBuf>,
 }
 
 /// `moebius merge`

@@ -1,9 +1,13 @@
 //! From the words of the command line to cases.
 
-use super::args::CaseArgs;
+use std::path::Path;
+
+use super::args::{CaseArgs, KernelArgs};
 use super::error::CliError;
+use crate::record::{self, Row};
 use crate::shape::{
-    Case, CaseSpec, MAX_BATCH, MAX_EXPERTS, Model, ModelConfig, Parallelism, QuantHint, Routing, Stage, parse_list,
+    Case, CaseSpec, GemmShape, MAX_BATCH, MAX_EXPERTS, MAX_ROWS, MAX_WIDTH, Model, ModelConfig, Parallelism, QuantHint,
+    Routing, Stage, parse_list,
 };
 
 /// The model that is measured when none is named, and how it is split.
@@ -16,6 +20,16 @@ pub struct Wanted {
     pub cases: Vec<Case>,
     /// What `--model-config` says of the experts' number format.
     pub quantisation: Option<QuantHint>,
+    /// The kernels that `--cells` names, by their ids.
+    pub kernels: Vec<String>,
+}
+
+impl Wanted {
+    /// The kernels that the flags ask for, with those of `--cells` where they name none.
+    pub fn kernel_args(&self, args: &KernelArgs) -> KernelArgs {
+        let kernel = if args.kernel.is_empty() { self.kernels.clone() } else { args.kernel.clone() };
+        KernelArgs { kernel, ..args.clone() }
+    }
 }
 
 /// Builds the cases that the flags ask for.
@@ -23,6 +37,9 @@ pub struct Wanted {
 /// # Errors
 /// A flag whose value cannot be used, in one sentence.
 pub fn cases(args: &CaseArgs) -> Result<Wanted, CliError> {
+    if let Some(path) = &args.cells {
+        return cells(path);
+    }
     let (model, quantisation) = model(args)?;
     let named = args.model.is_some() || args.model_config.is_some() || args.shape.is_some();
     let tp = args.tp.unwrap_or(if named { 1 } else { DEFAULT_TP });
@@ -47,7 +64,42 @@ pub fn cases(args: &CaseArgs) -> Result<Wanted, CliError> {
         seed: args.seed,
         model,
     };
-    Ok(Wanted { cases: spec.build().map_err(CliError::input)?, quantisation })
+    Ok(Wanted { cases: spec.build().map_err(CliError::input)?, quantisation, kernels: Vec::new() })
+}
+
+/// The cases and kernels of a results file.
+fn cells(path: &Path) -> Result<Wanted, CliError> {
+    let results = record::read(path).map_err(CliError::input)?;
+    let mut wanted = Wanted { cases: Vec::new(), quantisation: None, kernels: Vec::new() };
+    for Row { case, kernel, .. } in results.rows {
+        let GemmShape { experts, n, k } = case.shape;
+        // Imported rows may come without the rows of each expert, and a file may hold any number.
+        let measurable = case.rows.len() == experts as usize
+            && experts <= MAX_EXPERTS
+            && n.max(k) <= MAX_WIDTH
+            && case.total_rows() <= MAX_ROWS
+            && case.stage != Stage::Ffn;
+        if !measurable {
+            return Err(CliError::input(format!(
+                "{}: {} {} batch {} cannot be measured again: its rows per expert are not known, or it is larger than any \
+                 case; give a file that `moebius run` wrote",
+                path.display(),
+                case.model,
+                case.stage,
+                case.batch
+            )));
+        }
+        if !wanted.cases.contains(&case) {
+            wanted.cases.push(case);
+        }
+        if !wanted.kernels.iter().any(|id| id == kernel.id.as_str()) {
+            wanted.kernels.push(kernel.id.as_str().to_owned());
+        }
+    }
+    if wanted.cases.is_empty() {
+        return Err(CliError::input(format!("{} holds no rows, so there is nothing to measure again", path.display())));
+    }
+    Ok(wanted)
 }
 
 fn model(args: &CaseArgs) -> Result<(Model, Option<QuantHint>), CliError> {

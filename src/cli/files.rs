@@ -3,15 +3,16 @@
 use std::path::Path;
 
 use super::args::{ChooseArgs, CompareArgs, GateArgs, ImportArgs, MergeArgs, ReportArgs};
+use super::confirm::confirm;
 use super::error::{CliError, print, print_json};
 use super::run::{table_options, terminal_width};
 use crate::analyse::{
     CompareOptions, Comparison, GateOptions, KnownModel, choose as choose_kernels, compare as compare_files,
     gate as judge_gate, import_csv, sweeps, tuned_configs,
 };
-use crate::record::{self, Results, write, write_text};
+use crate::record::{self, Results, write, write_bytes, write_text};
 use crate::report::{
-    choices_markdown, choices_text, comparison_text, csv, gate_markdown, gate_text, html, markdown, table,
+    choices_markdown, choices_text, comparison_text, csv, gate_markdown, gate_text, html, markdown, plots, table,
 };
 use crate::shape::Model;
 
@@ -50,8 +51,13 @@ pub fn gate(args: &GateArgs) -> Result<u8, CliError> {
     if !(args.threshold.is_finite() && (0.0..1000.0).contains(&args.threshold)) {
         return Err(CliError::input(format!("--threshold {}: give a percentage from 0 to 1000", args.threshold)));
     }
-    let comparison = compared(&args.baseline, &args.candidate, args.force)?;
-    let gate = judge_gate(&comparison, GateOptions { threshold: args.threshold / 100.0, ..GateOptions::default() });
+    let options = GateOptions { threshold: args.threshold / 100.0, ..GateOptions::default() };
+    let mut comparison = compared(&args.baseline, &args.candidate, args.force)?;
+    let mut gate = judge_gate(&comparison, options);
+    if let Some([baseline, candidate]) = args.confirm.as_deref() {
+        confirm(&mut comparison, &gate, &read(&args.candidate)?, [baseline, candidate], args.device.as_deref())?;
+        gate = judge_gate(&comparison, options);
+    }
     if let Some(path) = &args.markdown {
         write_text(path, &gate_markdown(&gate)).map_err(CliError::machine)?;
     }
@@ -101,8 +107,13 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
 /// An unreadable file, an unknown ending, or an unwritable output.
 pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
     let results = read(&args.results)?;
+    if let Some(folder) = &args.plots {
+        write_plots(&results, folder)?;
+    }
     let Some(out) = &args.out else {
-        print(&table(&results, table_options(true)))?;
+        if args.plots.is_none() {
+            print(&table(&results, table_options(true)))?;
+        }
         return Ok(0);
     };
     let text = match out.extension().and_then(|e| e.to_str()) {
@@ -113,6 +124,17 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
     };
     write_text(out, &text).map_err(CliError::machine)?;
     Ok(0)
+}
+
+fn write_plots(results: &Results, folder: &Path) -> Result<(), CliError> {
+    std::fs::create_dir_all(folder)
+        .map_err(|e| CliError::machine(format!("{} cannot be made ({e}); give another folder", folder.display())))?;
+    for plot in plots(results) {
+        write_text(&folder.join(format!("{}.svg", plot.name)), &plot.svg()).map_err(CliError::machine)?;
+        let png = plot.png().map_err(CliError::machine)?;
+        write_bytes(&folder.join(format!("{}.png", plot.name)), &png).map_err(CliError::machine)?;
+    }
+    Ok(())
 }
 
 /// `moebius merge`

@@ -5,43 +5,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::args::CalibrateArgs;
 use super::error::{CliError, print, print_json};
 use crate::analyse::units;
-use crate::device::cuda::{self, Cuda, DeviceError, Support};
+use crate::device::cuda::{Cuda, Support};
 use crate::device::nvml::Telemetry;
-use crate::device::{cpu, cuda_ceilings};
-use crate::kernel::cuda_kernels;
+use crate::device::{cpu, cpu_ceilings, cuda_ceilings};
 use crate::record::{Ceilings, Device, Extra, Host, Tool};
-
-/// A device that kernels can run on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// The processor.
-    Cpu,
-    /// A GPU.
-    Cuda(usize),
-}
+use crate::sweep::Target;
 
 /// Reads `--device`.
 ///
 /// # Errors
 /// Neither `cpu` nor `cuda:N`.
-pub fn choose(flag: Option<&str>) -> Result<Choice, CliError> {
-    let wrong = |text: &str| CliError::input(format!("--device {text}: give cpu or cuda:N, such as cuda:0"));
-    match flag {
-        // A build without kernels for the GPU here measures the processor.
-        None => Ok(match cuda::gpus() {
-            Ok(gpus) => gpus
-                .iter()
-                .find(|gpu| !cuda_kernels(gpu).is_empty())
-                .map_or(Choice::Cpu, |gpu| Choice::Cuda(gpu.ordinal)),
-            Err(_) => Choice::Cpu,
-        }),
-        Some("cpu") => Ok(Choice::Cpu),
-        Some("cuda") => Ok(Choice::Cuda(0)),
-        Some(text) => {
-            let number = text.strip_prefix("cuda:").ok_or_else(|| wrong(text))?;
-            number.parse().map(Choice::Cuda).map_err(|_| wrong(text))
-        }
-    }
+pub fn choose(flag: Option<&str>) -> Result<Target, CliError> {
+    Target::named(flag).map_err(|reason| CliError::input(format!("--device {reason}")))
 }
 
 /// This program.
@@ -61,21 +36,17 @@ fn named(value: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// Opens a GPU and measures what it can do.
-///
-/// # Errors
-/// No such device, a build without CUDA code, too little memory.
-pub fn cuda_device(ordinal: usize) -> Result<(Cuda, Device, Ceilings), CliError> {
+fn cuda_device(ordinal: usize) -> Result<(Cuda, Device), CliError> {
     let cuda = Cuda::open(ordinal).map_err(CliError::machine)?;
     let info = cuda.info();
-    let no_code = || {
+    if Support::new(&cuda).is_none() {
         let arch = info.arch();
-        CliError::machine(format!(
+        return Err(CliError::machine(format!(
             "this build has no CUDA kernels: build it where the GPU is, or with MOEBIUS_ARCHS={}a, for this {} ({arch})",
             &arch[3..],
             info.name
-        ))
-    };
+        )));
+    }
     let device = Device {
         name: info.name.clone(),
         arch: info.arch(),
@@ -86,9 +57,29 @@ pub fn cuda_device(ordinal: usize) -> Result<(Cuda, Device, Ceilings), CliError>
         driver: Telemetry::open(&info.uuid).and_then(|t| t.driver_version()),
         extra: Extra::default(),
     };
-    let support = Support::new(&cuda).ok_or_else(no_code)?;
-    let ceilings = cuda_ceilings::measure(&cuda, support).map_err(|e: DeviceError| CliError::machine(e))?;
-    Ok((cuda, device, ceilings))
+    Ok((cuda, device))
+}
+
+/// Opens a device: the GPU, if it is one, and what results files say of it.
+///
+/// # Errors
+/// No such device, or a build without CUDA code.
+pub fn open(target: Target) -> Result<(Option<Cuda>, Device), CliError> {
+    match target {
+        Target::Cpu => Ok((None, cpu::device())),
+        Target::Cuda(ordinal) => cuda_device(ordinal).map(|(cuda, device)| (Some(cuda), device)),
+    }
+}
+
+/// Measures what a device can do: the GPU, if one was opened, else the processor.
+///
+/// # Errors
+/// Too little memory on the GPU, or a kernel failed.
+pub fn ceilings(cuda: Option<&Cuda>, device: &Device) -> Result<Ceilings, CliError> {
+    match cuda.and_then(|cuda| Some((cuda, Support::new(cuda)?))) {
+        Some((cuda, support)) => cuda_ceilings::measure(cuda, support).map_err(CliError::machine),
+        None => Ok(cpu_ceilings::measure(device)),
+    }
 }
 
 /// This machine, now.
@@ -97,25 +88,13 @@ pub fn host() -> Host {
     cpu::host(started_unix)
 }
 
-/// The processor as a device, and what it was measured to do.
-pub fn cpu_device() -> (Device, Ceilings) {
-    let device = cpu::device();
-    let ceilings = crate::device::cpu_ceilings::measure(&device);
-    (device, ceilings)
-}
-
 /// `moebius calibrate`
 ///
 /// # Errors
 /// No such device.
 pub fn calibrate(args: &CalibrateArgs) -> Result<u8, CliError> {
-    let (device, ceilings) = match choose(args.device.as_deref())? {
-        Choice::Cpu => cpu_device(),
-        Choice::Cuda(ordinal) => {
-            let (_, device, ceilings) = cuda_device(ordinal)?;
-            (device, ceilings)
-        }
-    };
+    let (cuda, device) = open(choose(args.device.as_deref())?)?;
+    let ceilings = ceilings(cuda.as_ref(), &device)?;
     if args.json {
         print_json(&serde_json::json!({ "device": device, "ceilings": ceilings }))?;
         return Ok(0);

@@ -2,6 +2,7 @@
 
 mod args;
 mod cases;
+mod confirm;
 mod doctor;
 mod error;
 mod files;

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use super::args::{KernelArgs, L2Arg, LaunchArg, RunArgs, VerifyArgs};
 use super::error::{CliError, print};
-use super::machine::{self, Choice};
+use super::machine;
 use super::progress::Progress;
 use super::{cases, kernels};
 use crate::analyse::units::duration;
-use crate::analyse::{bind, mark_impossible, token_shares};
+use crate::analyse::{bind, judge_again, mark_impossible, token_shares};
 use crate::device::cuda::Cuda;
-use crate::record::{Extra, L2, Launch, Results, Row, SCHEMA, Status, write, write_json};
+use crate::record::{Ceilings, Extra, L2, Launch, Results, Row, SCHEMA, Status, write, write_json};
 use crate::report::{TableOptions, table};
 use crate::shape::Case;
 use crate::sweep::{Control, CpuRig, CudaRig, SweepSettings};
@@ -31,6 +31,7 @@ const CPU_MEMORY: u64 = 2 << 30;
 /// Bad input, an unwritable output, or no such device.
 pub fn run(args: &RunArgs) -> Result<u8, CliError> {
     let wanted = cases::cases(&args.cases)?;
+    let kernel_args = wanted.kernel_args(&args.kernels);
     let cases = cases::shard(wanted.cases, args.shard.as_deref())?;
     if let Some(hint) = &wanted.quantisation {
         let scheme = hint.scheme.map_or("which no scheme of moebius is".to_owned(), |s| format!("--scheme {s}"));
@@ -49,7 +50,7 @@ pub fn run(args: &RunArgs) -> Result<u8, CliError> {
         seed: args.cases.seed,
         memory_bytes: CPU_MEMORY,
     };
-    let results = sweep(&cases, &args.kernels, settings, Some(&args.out), asked(args))?;
+    let results = sweep(&cases, &kernel_args, settings, Some(&args.out), asked(args))?;
     if args.json {
         let mut text = Vec::new();
         write_json(&mut text, &results).map_err(CliError::machine)?;
@@ -76,7 +77,13 @@ pub fn run(args: &RunArgs) -> Result<u8, CliError> {
 /// # Errors
 /// As [`run`].
 pub fn verify(args: &VerifyArgs) -> Result<u8, CliError> {
-    let cases = if args.edge_cases { correctness_cases() } else { cases::cases(&args.cases)?.cases };
+    let (cases, kernel_args) = if args.edge_cases {
+        (correctness_cases(), args.kernels.clone())
+    } else {
+        let wanted = cases::cases(&args.cases)?;
+        let kernel_args = wanted.kernel_args(&args.kernels);
+        (wanted.cases, kernel_args)
+    };
     let settings = SweepSettings {
         timing: false,
         l2: L2::Warm,
@@ -89,7 +96,7 @@ pub fn verify(args: &VerifyArgs) -> Result<u8, CliError> {
     };
     let mut asked = Extra::default();
     asked.insert("verify".to_owned(), true.into());
-    let results = sweep(&cases, &args.kernels, settings, args.out.as_deref(), asked)?;
+    let results = sweep(&cases, &kernel_args, settings, args.out.as_deref(), asked)?;
     if args.json {
         let mut text = Vec::new();
         write_json(&mut text, &results).map_err(CliError::machine)?;
@@ -192,18 +199,13 @@ fn sweep(
     out: Option<&Path>,
     asked: Extra,
 ) -> Result<Results, CliError> {
-    let (cuda, device, ceilings, kernels) = match machine::choose(kernel_args.device.as_deref())? {
-        Choice::Cpu => {
-            let kernels = kernels::on_cpu(kernel_args)?;
-            let (device, ceilings) = machine::cpu_device();
-            (None, device, ceilings, kernels)
-        }
-        Choice::Cuda(ordinal) => {
-            let (cuda, device, ceilings) = machine::cuda_device(ordinal)?;
-            let kernels = kernels::on_cuda(kernel_args, &cuda)?;
-            (Some(cuda), device, ceilings, kernels)
-        }
+    let (cuda, device) = machine::open(machine::choose(kernel_args.device.as_deref())?)?;
+    let kernels = match &cuda {
+        Some(cuda) => kernels::on_cuda(kernel_args, cuda)?,
+        None => kernels::on_cpu(kernel_args)?,
     };
+    // Without times there is nothing to hold against a ceiling.
+    let ceilings = if settings.timing { machine::ceilings(cuda.as_ref(), &device)? } else { Ceilings::default() };
     let mut results = Results {
         schema: SCHEMA.to_owned(),
         tool: machine::tool(),
@@ -244,6 +246,11 @@ fn sweep(
     }
     progress.borrow().finish();
     trouble?;
+    if results.rows.iter().any(|row| row.status == Status::Impossible) {
+        // Whatever else ran then lowered the ceilings: they are measured again before a row is called impossible.
+        let again = machine::ceilings(cuda.as_ref(), &results.device)?;
+        judge_again(&mut results, &again);
+    }
     save(&results)?;
     if cancel.load(Ordering::Relaxed) {
         eprintln!("moebius: stopped early; {} finished rows were kept", results.rows.len());

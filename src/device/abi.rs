@@ -1,4 +1,4 @@
-//! Bindings of csrc/abi.h, made by build/bindings.sh; the comments of that header say what each item means.
+//! Bindings of csrc/abi.h and csrc/support/support.h, made by build/bindings.sh; the comments of those headers say what each item means.
 #![allow(missing_docs, non_camel_case_types, clippy::undocumented_unsafe_blocks)]
 
 pub const MOEBIUS_ABI_VERSION: u32 = 1;

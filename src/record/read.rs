@@ -13,6 +13,9 @@ use super::file::{Results, SCHEMA};
 /// Largest file that is read: well above any sweep, far below the memory of a laptop.
 const MAX_BYTES: u64 = 1 << 30;
 
+/// Most characters of a sentence about a file.
+const LONGEST_SENTENCE: usize = 600;
+
 /// Reads a results file.
 ///
 /// # Errors
@@ -35,13 +38,24 @@ pub fn read(path: &Path) -> Result<Results, FileError> {
 /// # Errors
 /// As [`read`], without the name of the file.
 pub fn parse(bytes: &[u8]) -> Result<Results, String> {
-    let results = match serde_json::from_slice::<Results>(bytes) {
-        Ok(results) => results,
-        Err(error) => return Err(explain(bytes, &error)),
-    };
+    parsed(bytes).map_err(|message| printable(&message))
+}
+
+fn parsed(bytes: &[u8]) -> Result<Results, String> {
+    let results = serde_json::from_slice::<Results>(bytes).map_err(|error| explain(bytes, &error))?;
     check_schema(&results.schema)?;
     check(&results).map_err(|fault| format!("{fault}; mend it or run the sweep again"))?;
     Ok(results)
+}
+
+/// A sentence that may quote the file, without what a terminal would obey and with the middle of a long quotation left out.
+fn printable(message: &str) -> String {
+    let plain: Vec<char> = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if plain.len() <= LONGEST_SENTENCE {
+        return plain.into_iter().collect();
+    }
+    let (start, end) = (&plain[..LONGEST_SENTENCE / 2], &plain[plain.len() - LONGEST_SENTENCE / 2..]);
+    format!("{} ... {}", start.iter().collect::<String>(), end.iter().collect::<String>())
 }
 
 /// The schema word alone, whatever surrounds it.
@@ -98,7 +112,7 @@ fn check_schema(word: &str) -> Result<(), String> {
             Err(format!("is of schema `{name}/{found}`, newer than `{SCHEMA}` that this moebius reads; update moebius"))
         }
         _ => {
-            let word: String = word.chars().filter(|c| !c.is_control()).take(60).collect();
+            let word: String = word.chars().take(60).collect();
             Err(format!("is of schema `{word}`, not `{SCHEMA}`; give a file that `moebius run --out` wrote"))
         }
     }

@@ -51,7 +51,7 @@ struct Prepared {
 }
 
 /// The operands of one case for the kernels that share weights.
-struct Loaded {
+pub(super) struct Loaded {
     case: Case,
     scheme: Scheme,
     plan: SlotPlan,
@@ -62,15 +62,28 @@ struct Loaded {
 }
 
 /// A verified kernel, ready to be timed.
-struct Ready {
-    at: usize,
+pub(super) struct Ready {
+    /// Its number.
+    pub at: usize,
     judgement: Judgement,
     prepared: Rc<Prepared>,
     group: usize,
+    /// Of the slots, in their order.
+    references: Rc<Vec<Reference>>,
+}
+
+/// A case whose kernels were verified.
+pub(super) struct Verified {
+    /// Operands, by group of kernels that share weights.
+    pub loads: Vec<Loaded>,
+    /// The kernels that were right.
+    pub ready: Vec<Ready>,
+    /// Where all of them write.
+    pub output: Output,
 }
 
 /// Replays of a graph over all slots, or launches of them on the stream.
-struct CudaSubject<'a> {
+pub(super) struct CudaSubject<'a> {
     cuda: &'a Cuda,
     prepared: Rc<Prepared>,
     graph: Option<Graph>,
@@ -128,15 +141,16 @@ impl<'a> CudaRig<'a> {
 
     /// Verifies and times `kernels` over `cases`, handing over a row for each pair.
     pub fn sweep(&mut self, cases: &[Case], kernels: &[Box<dyn Kernel>], control: &mut Control<'_>) {
+        let kernels: Vec<&dyn Kernel> = kernels.iter().map(AsRef::as_ref).collect();
         for (number, case) in cases.iter().enumerate() {
             if control.cancelled() {
                 return;
             }
             (control.step)(Step::Case(number + 1, cases.len(), case));
-            if let Err(e) = self.case(case, kernels, control) {
+            if let Err(e) = self.case(case, &kernels, control) {
                 // After such an error the context is unusable: whatever follows would fail for this reason.
                 for later in &cases[number..] {
-                    for kernel in kernels {
+                    for kernel in &kernels {
                         let row = rows::plain(
                             later,
                             kernel.info(),
@@ -157,7 +171,22 @@ impl<'a> CudaRig<'a> {
     }
 
     /// One case. An error is one of the context, not of a kernel.
-    fn case(&mut self, case: &Case, kernels: &[Box<dyn Kernel>], control: &mut Control<'_>) -> Result<(), DeviceError> {
+    fn case(&mut self, case: &Case, kernels: &[&dyn Kernel], control: &mut Control<'_>) -> Result<(), DeviceError> {
+        let Verified { loads, ready, mut output } = self.verified(case, kernels, control)?;
+        if ready.is_empty() || control.cancelled() {
+            return Ok(());
+        }
+        self.time(&loads, ready, kernels, &mut output, control)
+    }
+
+    /// Loads a case and verifies every kernel on it; a row is handed over for each that is not to be timed. An error is one
+    /// of the context, not of a kernel.
+    pub(super) fn verified(
+        &mut self,
+        case: &Case,
+        kernels: &[&dyn Kernel],
+        control: &mut Control<'_>,
+    ) -> Result<Verified, DeviceError> {
         let mut groups: Vec<(Scheme, Vec<usize>)> = Vec::new();
         for (at, kernel) in kernels.iter().enumerate() {
             let refused = case.unsupported().map(str::to_owned).or_else(|| kernel.supports(case).err());
@@ -206,10 +235,7 @@ impl<'a> CudaRig<'a> {
             self.verify(&loaded, group, &members, kernels, &mut output, &mut ready, control)?;
             loads.push(loaded);
         }
-        if ready.is_empty() || control.cancelled() {
-            return Ok(());
-        }
-        self.time(&loads, ready, kernels, &mut output, control)
+        Ok(Verified { loads, ready, output })
     }
 
     /// Makes the operands of a case.
@@ -218,7 +244,7 @@ impl<'a> CudaRig<'a> {
         case: &Case,
         scheme: Scheme,
         members: &[usize],
-        kernels: &[Box<dyn Kernel>],
+        kernels: &[&dyn Kernel],
         control: &mut Control<'_>,
     ) -> Result<Loaded, String> {
         let GemmShape { n, k, .. } = case.shape;
@@ -427,9 +453,9 @@ impl<'a> CudaRig<'a> {
         loaded: &Loaded,
         group: usize,
         members: &[usize],
-        kernels: &[Box<dyn Kernel>],
+        kernels: &[&dyn Kernel],
         output: &mut Output,
-        ready: &mut Vec<(Ready, Rc<Vec<Reference>>)>,
+        ready: &mut Vec<Ready>,
         control: &mut Control<'_>,
     ) -> Result<(), DeviceError> {
         let case = &loaded.case;
@@ -463,7 +489,7 @@ impl<'a> CudaRig<'a> {
                     }
                 }
                 if judgement.is_right() && self.settings.timing {
-                    ready.push((Ready { at, judgement, prepared, group }, references.clone()));
+                    ready.push(Ready { at, judgement, prepared, group, references: references.clone() });
                     continue;
                 }
                 let status = if judgement.is_right() { Status::Ok } else { Status::Wrong };
@@ -475,8 +501,13 @@ impl<'a> CudaRig<'a> {
         Ok(())
     }
 
+    /// Whole calls of a verified kernel.
+    pub(super) fn subject(&self, ready: &Ready) -> Result<CudaSubject<'a>, DeviceError> {
+        self.subject_of(&ready.prepared, Parts::All)
+    }
+
     /// A subject of all slots, as often as it takes for enough calls.
-    fn subject(&self, prepared: &Rc<Prepared>, parts: Parts) -> Result<CudaSubject<'a>, DeviceError> {
+    fn subject_of(&self, prepared: &Rc<Prepared>, parts: Parts) -> Result<CudaSubject<'a>, DeviceError> {
         let slots = prepared.plans.len();
         let calls = slots * LEAST_CALLS.div_ceil(slots);
         let (start, end) = (Event::new(self.cuda)?, Event::new(self.cuda)?);
@@ -497,7 +528,7 @@ impl<'a> CudaRig<'a> {
 
     /// Time of what the kernel derives from the routing, where it is a launch of its own.
     fn prepare_ns(&self, prepared: &Rc<Prepared>) -> Option<f64> {
-        let mut subject = self.subject(prepared, Parts::Prepare).ok()?;
+        let mut subject = self.subject_of(prepared, Parts::Prepare).ok()?;
         let mut times: Vec<f64> = (0..7).filter_map(|_| subject.sample().ok()).map(|s| s.ns_per_call).collect();
         times.sort_by(f64::total_cmp);
         // Between two event nodes with nothing in between some nanoseconds pass.
@@ -507,8 +538,8 @@ impl<'a> CudaRig<'a> {
     fn time(
         &mut self,
         loads: &[Loaded],
-        ready: Vec<(Ready, Rc<Vec<Reference>>)>,
-        kernels: &[Box<dyn Kernel>],
+        ready: Vec<Ready>,
+        kernels: &[&dyn Kernel],
         output: &mut Output,
         control: &mut Control<'_>,
     ) -> Result<(), DeviceError> {
@@ -517,13 +548,13 @@ impl<'a> CudaRig<'a> {
         settings.precision = self.settings.precision.unwrap_or(settings.precision);
         settings.time_limit = self.settings.time_limit.unwrap_or(settings.time_limit);
         let mut subjects = Vec::new();
-        for (ready, _) in &ready {
-            subjects.push(self.subject(&ready.prepared, Parts::All)?);
+        for ready in &ready {
+            subjects.push(self.subject(ready)?);
         }
         let mut contenders: Vec<Contender<'_>> = subjects
             .iter_mut()
             .zip(&ready)
-            .map(|(subject, (ready, _))| {
+            .map(|(subject, ready)| {
                 let info = kernels[ready.at].info();
                 let class = Scheme::ALL.iter().position(|&s| s == info.scheme).unwrap_or_default() as u32;
                 Contender { subject, class, eligible: !info.needs_host_counts }
@@ -540,14 +571,14 @@ impl<'a> CudaRig<'a> {
         };
         let outcomes: Vec<Outcome> = sample(&mut contenders, &settings, &mut hooks).outcomes;
         let telemetry = self.telemetry.as_mut().and_then(Telemetry::take);
-        for (((ready, references), outcome), mut subject) in ready.into_iter().zip(outcomes).zip(subjects) {
+        for ((ready, outcome), mut subject) in ready.into_iter().zip(outcomes).zip(subjects) {
             let (loaded, info) = (&loads[ready.group], kernels[ready.at].info());
             // The same graph once more, into poison: what it leaves is the answer of its last call.
             output.poison(self.cuda)?;
             let mut judgement = ready.judgement;
             if outcome.error.is_none() && subject.sample().is_ok() {
                 let slot = (subject.calls - 1) % loaded.plan.len();
-                if let Some(reference) = references.get(slot) {
+                if let Some(reference) = ready.references.get(slot) {
                     judgement = judgement.merge(self.judge_output(slot, loaded, info.scheme, reference, output)?);
                 }
             }

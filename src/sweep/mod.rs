@@ -4,11 +4,15 @@
 mod cpu;
 mod cuda;
 mod cuda_operands;
+mod cuda_subjects;
 mod rows;
 mod schemes;
+mod target;
 
 pub use cpu::{CaseSubject, CpuRig, cpu_subjects};
 pub use cuda::CudaRig;
+pub use cuda_subjects::cuda_subjects;
+pub use target::Target;
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
