@@ -98,6 +98,29 @@ pub struct Image {
     pub debug_code: bool,
 }
 
+impl Image {
+    /// What is known of a cubin: from its bytes, and from what ptxas said of its heaviest kernel.
+    pub fn new(
+        target: &str,
+        cubin: &[u8],
+        used: sass::Usage,
+        matrix_instructions: Option<BTreeMap<String, u32>>,
+    ) -> Self {
+        Image {
+            target: target.to_owned(),
+            sha256: super::sha256(cubin),
+            bytes: cubin.len() as u64,
+            registers: used.registers,
+            spill_stores: used.spill_stores,
+            spill_loads: used.spill_loads,
+            stack: used.stack,
+            static_shared: used.static_shared,
+            matrix_instructions,
+            debug_code: sass::has_debug_code(cubin),
+        }
+    }
+}
+
 impl Compiler<'_> {
     /// The version word of a unit's source.
     pub fn source_version(&self, unit: &Unit) -> String {
@@ -217,18 +240,7 @@ impl Compiler<'_> {
                 }
                 None => None,
             };
-            images.push(Image {
-                target: target.as_str().to_owned(),
-                sha256: super::sha256(&bytes),
-                bytes: bytes.len() as u64,
-                registers: used.registers,
-                spill_stores: used.spill_stores,
-                spill_loads: used.spill_loads,
-                stack: used.stack,
-                static_shared: used.static_shared,
-                matrix_instructions,
-                debug_code: sass::has_debug_code(&bytes),
-            });
+            images.push(Image::new(target.as_str(), &bytes, used, matrix_instructions));
             keep(folder, &cubin, &format!("{}.cubin", target.as_str()));
             if let Some(ptx) = kept(folder, &unit.symbol(), target, "ptx") {
                 keep(folder, &ptx, &format!("{}.ptx", target.as_str()));

@@ -106,18 +106,7 @@ fn assemble(
     let bytes = std::fs::read(&cubin).map_err(|e| stopped("its cubin cannot be read", &e))?;
     let used = sass::usage(&log).get(TARGET).copied().unwrap_or_default();
     let _ = std::fs::remove_file(&fat);
-    Ok(Image {
-        target: TARGET.to_owned(),
-        sha256: super::sha256(&bytes),
-        bytes: bytes.len() as u64,
-        registers: used.registers,
-        spill_stores: used.spill_stores,
-        spill_loads: used.spill_loads,
-        stack: used.stack,
-        static_shared: used.static_shared,
-        matrix_instructions: None,
-        debug_code: sass::has_debug_code(&bytes),
-    })
+    Ok(Image::new(TARGET, &bytes, used, None))
 }
 
 /// What a program printed, both ways; a program that fails is an error with its last lines.

@@ -21,7 +21,8 @@ pub use tensor_map::Mark;
 
 use statement::{Instruction, Kind};
 
-/// The mark of packed-FP4 tensor maps that `csrc/support/tensor_map.cu` sets.
+/// The mark of packed-FP4 tensor maps that `csrc/support/tensor_map.cu` sets. Where a Hopper map keeps it has not been read off
+/// a GPU yet: with a mask of 0 no map is taken for marked, and the host refuses to make packed-FP4 maps.
 pub const MARK: Mark = Mark { offset: 8, mask: 0, packed: 1, spread: 2, box_offset: 64, box_shift: 0 };
 
 /// A rewritten text.
