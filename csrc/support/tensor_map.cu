@@ -13,8 +13,8 @@ namespace {
 constexpr int kMostDimensions = 5;
 
 // Where a map keeps what the rewritten instructions read of it: MARK of src/retarget/mod.rs, to which a test holds these.
-constexpr unsigned kMarkOffset = 8, kMarkMask = 0x0, kMarkPacked = 0x1, kMarkSpread = 0x2;
-constexpr unsigned kBoxOffset = 64, kBoxShift = 0;
+constexpr unsigned kMarkOffset = 8, kMarkMask = 0x60000, kMarkPacked = 0x60000, kMarkSpread = 0x20000;
+constexpr unsigned kBoxOffset = 56, kBoxShift = 0;
 
 unsigned word_of(const CUtensorMap *map, unsigned offset) {
   unsigned word;

@@ -21,9 +21,11 @@ pub use tensor_map::Mark;
 
 use statement::{Instruction, Kind};
 
-/// The mark of packed-FP4 tensor maps that `csrc/support/tensor_map.cu` sets. Where a Hopper map keeps it has not been read off
-/// a GPU yet: with a mask of 0 no map is taken for marked, and the host refuses to make packed-FP4 maps.
-pub const MARK: Mark = Mark { offset: 8, mask: 0, packed: 1, spread: 2, box_offset: 64, box_shift: 0 };
+/// The mark of packed-FP4 tensor maps that `csrc/support/tensor_map.cu` sets. Where a Hopper map keeps it was read off maps
+/// made on an H200 (driver 580.159.04, 2026-12-03): `the_mark_is_where_the_driver_puts_it` in `tests/retarget_emulation.rs`
+/// does so again. Under a driver that lays maps out in another way the host refuses to make packed-FP4 maps.
+pub const MARK: Mark =
+    Mark { offset: 8, mask: 0x60000, packed: 0x60000, spread: 0x20000, box_offset: 56, box_shift: 0 };
 
 /// A rewritten text.
 #[derive(Clone, Debug, PartialEq, Eq)]
