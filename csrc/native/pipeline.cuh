@@ -41,20 +41,32 @@ __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
 #endif
 }
 
-// Arrivals that complete a full barrier: the producer's own with a byte count, or one of each producer lane.
+// Arrivals that complete a full barrier: that of announce(), and without the copy engine one of each producer lane.
 #if __CUDA_ARCH__ >= 900
 constexpr uint32_t kProducerArrivals = 1;
 #else
-constexpr uint32_t kProducerArrivals = 32;
+constexpr uint32_t kProducerArrivals = 33;
 #endif
 
-// Announces the bytes of a stage. Called by one lane before any copy of the stage is issued.
-__device__ inline void expect_bytes(uint64_t *barrier, uint32_t bytes) {
+// Announces the bytes of a stage, and releases what the lane wrote before. Called by one lane before any copy of the
+// stage is issued.
+__device__ inline void announce(uint64_t *barrier, uint32_t bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1; }" ::"r"(shared_address(barrier)),
                "r"(bytes)
                : "memory");
+#else
+  barrier_arrive(barrier);
 #endif
+}
+
+// For data that is read once: it is the first to leave L2.
+__device__ inline uint64_t evict_first_policy() {
+  uint64_t policy = 0;
+#if __CUDA_ARCH__ >= 900
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+#endif
+  return policy;
 }
 
 // Copies `bytes` (a multiple of 16, both ends 16-byte aligned) into shared memory. From sm_90 on the calling lane alone
@@ -74,6 +86,18 @@ __device__ inline void copy_async(void *target, const void *source, uint32_t byt
 #endif
 }
 
+// The same with a policy for L2.
+__device__ inline void copy_async(void *target, const void *source, uint32_t bytes, uint64_t *barrier, uint64_t policy) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
+                   shared_address(target)),
+               "l"(source), "r"(bytes), "r"(shared_address(barrier)), "l"(policy)
+               : "memory");
+#else
+  copy_async(target, source, bytes, barrier);
+#endif
+}
+
 // Ends a producer lane's copies of a stage.
 __device__ inline void copies_issued(uint64_t *barrier) {
 #if __CUDA_ARCH__ < 900
@@ -81,7 +105,25 @@ __device__ inline void copies_issued(uint64_t *barrier) {
 #endif
 }
 
+// Orders this thread's writes to shared memory before later copies of the copy engine into the same place.
+__device__ inline void writes_before_copies() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
 // Waits for `threads` threads of the block on barrier 1; the producer warp is not among them.
 __device__ inline void consumers_sync(uint32_t threads) { asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory"); }
+
+// Words that other blocks of the launch write or read; no order between them is promised.
+__device__ inline uint4 load_relaxed(const uint4 *source) {
+  uint4 v;
+  asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(source) : "memory");
+  return v;
+}
+
+__device__ inline void store_relaxed(uint4 *target, uint4 v) {
+  asm volatile("st.volatile.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(target), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
 
 }  // namespace moebius_native

@@ -1,452 +1,45 @@
 // native/sm80+/nvfp4-w4a16: grouped GEMM of NVFP4 weights and bf16 activations for few rows per expert.
 //
-// What it does. The work is bound by reading weights, so everything serves the stream of weights: blocks stay resident, a
-// producer warp keeps a ring of stages full through the copy engine, consumer warps decode in registers and multiply by
-// mma.m16n8k16 with the weights as the M operand, so that 1 to 8 rows of an expert fill one N tile. A tile is (expert, up to
-// MOEBIUS_TILE_N rows, MOEBIUS_TILE_M weight rows); only touched experts have tiles. The tiles' stages of k are dealt to
-// the blocks in one contiguous range each (stream-K), so that 8 experts fill the device as well as 256. A tile cut by a
-// range's end is summed from f32 partial sums in block order by the last block to arrive: repeatable to the bit.
-//
-// Decode. e2m1 is shifted into bf16's place, where it is worth value * 2^-126; the block scale, held as bf16 times 2^119,
-// brings it to value * scale * 2^-7 in one multiplication. Both are exact: six significant bits.
-//
-// Configuration: tile = [weight rows, rows, k of a stage]; WARPS_M and WARPS_K split a stage's rows and k over the consumer
-// warps; STAGES is the most stages, fewer where shared memory is small.
+// The work is bound by reading weights, so everything serves the stream of weights: blocks stay resident, a producer warp keeps
+// rings of stages full through the copy engine (w4a16_produce.cuh), consumer warps decode in registers and multiply by
+// mma.m16n8k16 with the weights as the M operand, so that 1 to 8 rows of an expert fill one N tile (w4a16_multiply.cuh). A tile
+// is (expert, up to MOEBIUS_TILE_N rows, MOEBIUS_TILE_M weight rows); only touched experts have tiles. The tiles' stages of k are
+// dealt to the blocks in one contiguous range each (stream-K, w4a16_work.cuh), so that 8 experts fill the device as well as
+// 256; the sums of a tile that is cut by a range's end are brought together in w4a16_finish.cuh.
 #pragma once
-
-#include <cuda_bf16.h>
 
 #include "common/launch.cuh"
 #include "common/unit.cuh"
-#include "native/pipeline.cuh"
-#include "native/w4a16_layout.cuh"
+#include "native/w4a16_consume.cuh"
 
 namespace {
 
-using namespace moebius_native;
-using namespace moebius_w4a16;
-
-constexpr uint32_t kTileRows = MOEBIUS_TILE_M, kTileTokens = MOEBIUS_TILE_N, kStageDepth = MOEBIUS_TILE_K;
-constexpr uint32_t kWarpsM = MOEBIUS_WARPS_M, kWarpsK = MOEBIUS_WARPS_K, kMaxStages = MOEBIUS_STAGES;
-constexpr uint32_t kConsumerWarps = kWarpsM * kWarpsK, kConsumers = 32 * kConsumerWarps, kBlockThreads = kConsumers + 32;
-constexpr uint32_t kWarpRows = kTileRows / kWarpsM, kPairs = kWarpRows / 32;  // pairs of 16-row tiles of a warp
-constexpr uint32_t kTileBlocks = kTileRows / kBlockRows, kStageBlocks = kStageDepth / kBlockDepth;
-constexpr uint32_t kWarpSteps = kStageBlocks / kWarpsK;  // 32-deep steps of a warp in a stage
-constexpr uint32_t kMaxExperts = 1024;
-// Rows of activations lie 64 bytes past a multiple of 128 apart, so that eight lanes read all banks once.
-constexpr uint32_t kActivationPitch = kStageDepth * 2 + 64;
-constexpr uint32_t kWeightStageBytes = kTileBlocks * kStageBlocks * kBlockBytes;
-constexpr uint32_t kStageBytes = (kWeightStageBytes + kTileTokens * kActivationPitch + 127) / 128 * 128;
-constexpr uint32_t kReduceBytes = kWarpsK > 1 ? kWarpsK / 2 * kTileRows * kTileTokens * 4 : 0;
-
-static_assert(kTileRows % kBlockRows == 0 && (kWarpRows == 32 || kWarpRows % 64 == 0), "weight rows of a warp");
-static_assert(kTileTokens % 8 == 0 && kTileTokens <= 32, "rows of a tile");
-static_assert(kStageDepth % 64 == 0 && kStageBlocks % kWarpsK == 0, "k of a stage");
-static_assert((kWarpsK & (kWarpsK - 1)) == 0, "the reduction halves");
-
-struct Arguments {
-  Dimensions d;
-  uint32_t stages;
-  const uint8_t *weights;
-  const float *globals;
-  const __nv_bfloat16 *activations;
-  const int32_t *offsets;
-  __nv_bfloat16 *out;
-  float *partials;     // [blocks][2][kTileRows * kTileTokens]
-  uint32_t *arrivals;  // [blocks], zero between runs
-};
-
-// Where a tile lies.
-struct Tile {
-  uint32_t expert, row, rows, row_block;  // first row and rows of activations; first block of 64 weight rows
-};
-
-// What every thread knows of the work of all blocks.
-struct Work {
-  const int32_t *offsets;  // shared memory, [experts + 1]
-  const uint32_t *tokens;  // shared memory, [experts + 1]: row groups before each expert
-  uint32_t experts, tiles_m, stages_k;
-
-  __device__ uint32_t units() const { return tokens[experts] * tiles_m * stages_k; }
-
-  __device__ Tile tile(uint32_t index) const {
-    const uint32_t group = index / tiles_m;
-    uint32_t low = 0, high = experts;  // tokens[low] <= group < tokens[high]
-    while (high - low > 1) {
-      const uint32_t middle = (low + high) / 2;
-      (tokens[middle] <= group ? low : high) = middle;
-    }
-    // Row groups of the same weights follow each other, so that all but the first find them in L2.
-    const uint32_t groups = tokens[low + 1] - tokens[low], inner = index - tokens[low] * tiles_m;
-    const uint32_t row = uint32_t(offsets[low]) + inner % groups * kTileTokens;
-    return {low, row, min(uint32_t(offsets[low + 1]) - row, kTileTokens), inner / groups * kTileBlocks};
-  }
-};
-
-// Blocks with work: with fewer units than blocks, one unit each, so that no block lies between two others without a part.
-__device__ inline uint32_t busy_blocks(uint32_t units) { return min(gridDim.x, units); }
-
-__device__ inline uint32_t first_unit(uint32_t block, uint32_t units) {
-  const uint32_t busy = busy_blocks(units);
-  return block < busy ? uint32_t(uint64_t(block) * units / busy) : units;
-}
-
-// The block whose range holds `unit`.
-__device__ inline uint32_t owner(uint32_t unit, uint32_t units) {
-  return uint32_t((uint64_t(unit + 1) * busy_blocks(units) - 1) / units);
-}
-
-// Both offsets and the row groups before each expert, by all threads of the block.
-__device__ void scan_experts(const Arguments &a, int32_t *offsets, uint32_t *tokens) {
-  __shared__ uint32_t warp_sums[32];
-  const uint32_t per_thread = (a.d.experts + kBlockThreads - 1) / kBlockThreads;
-  uint32_t sum = 0;
-  for (uint32_t i = 0; i < per_thread; ++i) {
-    const uint32_t e = threadIdx.x * per_thread + i;
-    if (e < a.d.experts) {
-      const int32_t begin = a.offsets[e], end = a.offsets[e + 1];
-      offsets[e] = begin;
-      if (e + 1 == a.d.experts) offsets[e + 1] = end;
-      tokens[e] = (uint32_t(end - begin) + kTileTokens - 1) / kTileTokens;
-      sum += tokens[e];
-    }
-  }
-  uint32_t inclusive = sum;
-  for (uint32_t step = 1; step < 32; step *= 2) {
-    const uint32_t other = __shfl_up_sync(~0u, inclusive, step);
-    if (threadIdx.x % 32 >= step) inclusive += other;
-  }
-  if (threadIdx.x % 32 == 31) warp_sums[threadIdx.x / 32] = inclusive;
-  __syncthreads();
-  uint32_t before = inclusive - sum;
-  for (uint32_t w = 0; w < threadIdx.x / 32; ++w) before += warp_sums[w];
-  for (uint32_t i = 0; i < per_thread; ++i) {
-    const uint32_t e = threadIdx.x * per_thread + i;
-    if (e < a.d.experts) {
-      const uint32_t own = tokens[e];
-      tokens[e] = before;
-      before += own;
-      if (e + 1 == a.d.experts) tokens[e + 1] = before;
-    }
-  }
-  __syncthreads();
-}
-
-__device__ void produce(const Arguments &a, const Work &work, uint8_t *ring, uint64_t *full, uint64_t *empty) {
-  const uint32_t lane = threadIdx.x % 32, units = work.units();
-  const uint32_t begin = first_unit(blockIdx.x, units), end = first_unit(blockIdx.x + 1, units);
-  const uint32_t depth_blocks = a.d.depth_blocks(), row_blocks = a.d.row_blocks();
-  uint32_t slot = 0, parity = 1;  // the first round finds every stage empty
-  Tile tile = {};
-  for (uint32_t unit = begin; unit < end; ++unit) {
-    const uint32_t stage_k = unit % work.stages_k;
-    if (unit == begin || stage_k == 0) tile = work.tile(unit / work.stages_k);
-    const uint32_t block_k = stage_k * kStageBlocks, k = block_k * kBlockDepth;
-    const uint32_t weight_bytes = min(kStageBlocks, depth_blocks - block_k) * kBlockBytes;
-    const uint32_t copies = min(kTileBlocks, row_blocks - tile.row_block);
-    const uint32_t row_bytes = min(kStageDepth, a.d.k - k) * 2;
-    uint8_t *stage = ring + slot * kStageBytes;
-    barrier_wait(&empty[slot], parity);
-    if (lane == 0) expect_bytes(&full[slot], copies * weight_bytes + tile.rows * row_bytes);
-    __syncwarp();
-    for (uint32_t i = lane; i < copies; i += 32) {
-      const uint64_t block = (uint64_t(tile.expert) * row_blocks + tile.row_block + i) * depth_blocks + block_k;
-      copy_async(stage + i * kStageBlocks * kBlockBytes, a.weights + block * kBlockBytes, weight_bytes, &full[slot]);
-    }
-    if (lane < tile.rows) {
-      copy_async(stage + kWeightStageBytes + lane * kActivationPitch, a.activations + uint64_t(tile.row + lane) * a.d.k + k,
-                 row_bytes, &full[slot]);
-    }
-    copies_issued(&full[slot]);
-    if (++slot == a.stages) slot = 0, parity ^= 1;
-  }
-}
-
-// Eight e2m1 values as four bf16 pairs times 2^-126: see bit_position.
-__device__ inline void decode(uint32_t word, uint32_t (&pairs)[4]) {
-  pairs[0] = word & 0x81c081c0u;
-  pairs[1] = word << 3 & 0x81c081c0u;
-  pairs[2] = (word << 6 & 0x01c001c0u) | (word << 1 & 0x80008000u);
-  pairs[3] = (word >> 3 & 0x01c001c0u) | (word << 2 & 0x80008000u);
-}
-
-// Byte `index` of the normalised scales as a bf16 pair times 2^119: exponent field = stored + 237.
-__device__ inline uint32_t scale_pair(uint32_t bytes, uint32_t index) {
-  return __byte_perm(bytes, 0, 0x4040 | index << 8 | index) * 16 + 0x76807680u;
-}
-
-__device__ inline uint32_t multiply(uint32_t a, uint32_t b) {
-  const __nv_bfloat162 product = __hmul2(reinterpret_cast<__nv_bfloat162 &>(a), reinterpret_cast<__nv_bfloat162 &>(b));
-  return reinterpret_cast<const uint32_t &>(product);
-}
-
-__device__ inline void mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
-// The ring as the consumers see it.
-struct Ring {
-  const uint8_t *stages;
-  uint64_t *full, *empty;
-  uint32_t count, slot, parity;
-};
-
-// Accumulators of a warp for NT tiles of eight rows.
-template <uint32_t NT>
-using Accumulators = float[kPairs * 2][NT][4];
-
-// What a warp multiplies in one step of 32 k: its words and scales of the weights, and the rows.
-template <uint32_t NT>
-struct Fragment {
-  uint4 words[kPairs];
-  uint32_t scales[kPairs];
-  uint4 activations[NT];
-};
-
-// Reads step `step` of a stage that holds `valid_k` of k; beyond them lies anything, so zeros are taken instead.
-template <uint32_t NT>
-__device__ inline void load_fragment(const uint8_t *stage, uint32_t warp_m, uint32_t step, uint32_t valid_k, Fragment<NT> &f) {
-  const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const bool inside = step * kBlockDepth < valid_k;
-  const bool own_inside = step * kBlockDepth + 8 * t < valid_k;  // K may end in the middle of a block
-#pragma unroll
-  for (uint32_t nt = 0; nt < NT; ++nt) {
-    const uint8_t *row = stage + kWeightStageBytes + (nt * 8 + g) * kActivationPitch;
-    f.activations[nt] = own_inside ? *reinterpret_cast<const uint4 *>(row + step * 64 + t * 16) : make_uint4(0, 0, 0, 0);
-  }
-#pragma unroll
-  for (uint32_t p = 0; p < kPairs; ++p) {
-    const uint32_t row = warp_m * kWarpRows + p * 32, pair = row % kBlockRows / 32;
-    const uint8_t *block = stage + (row / kBlockRows * kStageBlocks + step) * kBlockBytes;
-    f.words[p] = inside ? reinterpret_cast<const uint4 *>(block)[pair * 32 + lane] : make_uint4(0, 0, 0, 0);
-    f.scales[p] = inside ? reinterpret_cast<const uint32_t *>(block + kValueBytes)[(g * 2 + t / 2) * 2 + pair] : 0;
-  }
-}
-
-template <uint32_t NT>
-__device__ inline void multiply_fragment(const Fragment<NT> &f, Accumulators<NT> &sum) {
-#pragma unroll
-  for (uint32_t p = 0; p < kPairs; ++p) {
-    uint32_t low[2][4], high[2][4];  // [tile][pair of k]
-    decode(f.words[p].x, low[0]);
-    decode(f.words[p].y, high[0]);
-    decode(f.words[p].z, low[1]);
-    decode(f.words[p].w, high[1]);
-#pragma unroll
-    for (uint32_t tile = 0; tile < 2; ++tile) {
-      const uint32_t scale_low = scale_pair(f.scales[p], 2 * tile), scale_high = scale_pair(f.scales[p], 2 * tile + 1);
-#pragma unroll
-      for (uint32_t j = 0; j < 4; ++j) {
-        low[tile][j] = multiply(low[tile][j], scale_low);
-        high[tile][j] = multiply(high[tile][j], scale_high);
-      }
-    }
-    // Products of one accumulator wait for each other: the other tiles' come in between.
-#pragma unroll
-    for (uint32_t j = 0; j < 4; j += 2) {
-#pragma unroll
-      for (uint32_t nt = 0; nt < NT; ++nt) {
-#pragma unroll
-        for (uint32_t tile = 0; tile < 2; ++tile) {
-          mma(sum[p * 2 + tile][nt], low[tile][j], high[tile][j], low[tile][j + 1], high[tile][j + 1],
-              j == 0 ? f.activations[nt].x : f.activations[nt].z, j == 0 ? f.activations[nt].y : f.activations[nt].w);
-        }
-      }
-    }
-  }
-}
-
-// Sums the accumulators of the warps that share rows into those with warp_k 0, in a fixed order.
-template <uint32_t NT>
-__device__ inline void reduce_warps(float4 *buffer, uint32_t warp_m, uint32_t warp_k, Accumulators<NT> &sum) {
-  constexpr uint32_t kVectors = kPairs * 2 * NT;
-  const uint32_t lane = threadIdx.x % 32;
-#pragma unroll
-  for (uint32_t half = kWarpsK / 2; half > 0; half /= 2) {
-    // A warp writes where it alone has read in the round before.
-    const uint32_t writer = half == kWarpsK / 2 ? warp_k - half : warp_k;
-    const uint32_t reader = half == kWarpsK / 2 ? warp_k : warp_k + half;
-    if (warp_k >= half && warp_k < 2 * half) {
-      float4 *zone = buffer + (writer * kWarpsM + warp_m) * kVectors * 32;
-#pragma unroll
-      for (uint32_t v = 0; v < kVectors; ++v) {
-        const float *s = sum[v / NT][v % NT];
-        zone[v * 32 + lane] = make_float4(s[0], s[1], s[2], s[3]);
-      }
-    }
-    consumers_sync(kConsumers);
-    if (warp_k < half) {
-      const float4 *zone = buffer + (reader * kWarpsM + warp_m) * kVectors * 32;
-#pragma unroll
-      for (uint32_t v = 0; v < kVectors; ++v) {
-        const float4 other = zone[v * 32 + lane];
-        float *s = sum[v / NT][v % NT];
-        s[0] += other.x, s[1] += other.y, s[2] += other.z, s[3] += other.w;
-      }
-    }
-  }
-  consumers_sync(kConsumers);
-}
-
-// Writes a warp's finished sums.
-template <uint32_t NT>
-__device__ inline void store(const Arguments &a, const Tile &tile, uint32_t warp_m, const Accumulators<NT> &sum) {
-  const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const float scale = a.globals[tile.expert] * 128.0f;
-#pragma unroll
-  for (uint32_t nt = 0; nt < NT; ++nt) {
-#pragma unroll
-    for (uint32_t c = 0; c < 2; ++c) {
-      const uint32_t token = nt * 8 + 2 * t + c;
-      if (token >= tile.rows) continue;
-      __nv_bfloat16 *row = a.out + uint64_t(tile.row + token) * a.d.n;
-#pragma unroll
-      for (uint32_t p = 0; p < kPairs; ++p) {
-        // Four consecutive n: tiles 2p and 2p + 1, row halves 0 and 1.
-        const float *even = sum[2 * p][nt], *odd = sum[2 * p + 1][nt];
-        const uint32_t r = warp_m * kWarpRows + p * 32;
-        const uint32_t n = (tile.row_block + r / kBlockRows) * kBlockRows + 8 * g + r % kBlockRows / 32 * 4;
-        const float values[4] = {even[c] * scale, even[2 + c] * scale, odd[c] * scale, odd[2 + c] * scale};
-        if (a.d.n % 4 == 0) {
-          const __nv_bfloat162 first = __floats2bfloat162_rn(values[0], values[1]);
-          const __nv_bfloat162 second = __floats2bfloat162_rn(values[2], values[3]);
-          if (n < a.d.n) {
-            *reinterpret_cast<uint2 *>(row + n) =
-                make_uint2(reinterpret_cast<const uint32_t &>(first), reinterpret_cast<const uint32_t &>(second));
-          }
-        } else {
-          for (uint32_t i = 0; i < 4; ++i) {
-            if (n + i < a.d.n) row[n + i] = __float2bfloat16(values[i]);
-          }
-        }
-      }
-    }
-  }
-}
-
-// Adds this block's part of a cut tile; true for the block that came last, whose sums are then the whole.
-template <uint32_t NT>
-__device__ inline bool join_partials(const Arguments &a, uint32_t tile_index, uint32_t stages_k, uint32_t units, bool cut_at_start,
-                                     uint32_t warp_m, uint32_t warp_k, Accumulators<NT> &sum) {
-  constexpr uint32_t kVectors = kPairs * 2 * NT;
-  __shared__ bool last;
-  const uint32_t lane = threadIdx.x % 32;
-  const uint32_t first = owner(tile_index * stages_k, units), final = owner(tile_index * stages_k + stages_k - 1, units);
-  // A block's range is cut at most at its two ends.
-  auto part = [&](uint32_t block, bool at_start) {
-    return reinterpret_cast<float4 *>(a.partials + (uint64_t(block) * 2 + at_start) * kTileRows * kTileTokens) +
-           warp_m * kVectors * 32;
-  };
-  if (warp_k == 0) {
-    float4 *own = part(blockIdx.x, cut_at_start);
-#pragma unroll
-    for (uint32_t v = 0; v < kVectors; ++v) {
-      const float *s = sum[v / NT][v % NT];
-      __stcg(own + v * 32 + lane, make_float4(s[0], s[1], s[2], s[3]));
-    }
-    __threadfence();
-  }
-  consumers_sync(kConsumers);
-  if (threadIdx.x == 0) last = atomicAdd(&a.arrivals[first], 1) == final - first;
-  consumers_sync(kConsumers);
-  if (!last) return false;
-  if (warp_k == 0) {
-    __threadfence();
-    for (uint32_t block = first; block <= final; ++block) {
-      const float4 *other = part(block, block != first);
-#pragma unroll
-      for (uint32_t v = 0; v < kVectors; ++v) {
-        const float4 value = __ldcg(other + v * 32 + lane);
-        float *s = sum[v / NT][v % NT];
-        if (block == first) s[0] = value.x, s[1] = value.y, s[2] = value.z, s[3] = value.w;
-        else s[0] += value.x, s[1] += value.y, s[2] += value.z, s[3] += value.w;
-      }
-    }
-    if (threadIdx.x == 0) a.arrivals[first] = 0;
-  }
-  return true;
-}
-
-// Consumes the units [unit, end) of one tile and finishes it.
-template <uint32_t NT>
-__device__ void consume_tile(const Arguments &a, const Work &work, const Tile &tile, uint32_t unit, uint32_t end, Ring &ring,
-                             float4 *reduce) {
-  const uint32_t warp = threadIdx.x / 32, warp_m = warp % kWarpsM, warp_k = warp / kWarpsM;
-  const uint32_t tile_index = unit / work.stages_k, begin_k = unit % work.stages_k;
-  Accumulators<NT> sum = {};
-  // A warp whose rows lie beyond n reads what the copies left alone; its sums are never stored.
-  const auto valid_k = [&](uint32_t u) { return min(kStageDepth, a.d.k - u % work.stages_k * kStageDepth); };
-  Fragment<NT> fragments[2];
-  barrier_wait(&ring.full[ring.slot], ring.parity);
-  load_fragment<NT>(ring.stages + ring.slot * kStageBytes, warp_m, warp_k * kWarpSteps, valid_k(unit), fragments[0]);
-  for (uint32_t u = unit; u < end; ++u) {
-    const uint8_t *stage = ring.stages + ring.slot * kStageBytes;
-#pragma unroll
-    for (uint32_t i = 0; i < kWarpSteps; ++i) {
-      // The next step is on its way into registers while this one is multiplied, across stages too.
-      if (i + 1 < kWarpSteps) {
-        load_fragment<NT>(stage, warp_m, warp_k * kWarpSteps + i + 1, valid_k(u), fragments[(i + 1) % 2]);
-      } else {
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) barrier_arrive(&ring.empty[ring.slot]);
-        if (++ring.slot == ring.count) ring.slot = 0, ring.parity ^= 1;
-        if (u + 1 < end) {
-          barrier_wait(&ring.full[ring.slot], ring.parity);
-          load_fragment<NT>(ring.stages + ring.slot * kStageBytes, warp_m, warp_k * kWarpSteps, valid_k(u + 1),
-                            fragments[(i + 1) % 2]);
-        }
-      }
-      multiply_fragment<NT>(fragments[i % 2], sum);
-    }
-    if constexpr (kWarpSteps % 2 == 1) fragments[0] = fragments[1];
-  }
-  if constexpr (kWarpsK > 1) reduce_warps<NT>(reduce, warp_m, warp_k, sum);
-  const bool whole = begin_k == 0 && end - unit == work.stages_k;
-  const bool finish = whole || join_partials<NT>(a, tile_index, work.stages_k, work.units(), begin_k != 0, warp_m, warp_k, sum);
-  if (finish && warp_k == 0) store<NT>(a, tile, warp_m, sum);
-}
-
-__device__ void consume(const Arguments &a, const Work &work, Ring ring, float4 *reduce) {
-  const uint32_t units = work.units();
-  const uint32_t end = first_unit(blockIdx.x + 1, units);
-  for (uint32_t unit = first_unit(blockIdx.x, units); unit < end;) {
-    const uint32_t tile_end = min(end, (unit / work.stages_k + 1) * work.stages_k);
-    const Tile tile = work.tile(unit / work.stages_k);
-    const uint32_t tiles_n = (tile.rows + 7) / 8;
-    if (kTileTokens <= 8 || tiles_n == 1) consume_tile<1>(a, work, tile, unit, tile_end, ring, reduce);
-    else if (kTileTokens <= 16 || tiles_n == 2) consume_tile<kTileTokens < 16 ? 1 : 2>(a, work, tile, unit, tile_end, ring, reduce);
-    else if (kTileTokens <= 24 || tiles_n == 3) consume_tile<kTileTokens < 24 ? 1 : 3>(a, work, tile, unit, tile_end, ring, reduce);
-    else consume_tile<kTileTokens < 32 ? 1 : 4>(a, work, tile, unit, tile_end, ring, reduce);
-    unit = tile_end;
-  }
-}
-
-__global__ void __launch_bounds__(kBlockThreads, 1) w4a16_kernel(const Arguments a) {
+__global__ void __launch_bounds__(kBlockThreads, kBlocksPerSm) w4a16_kernel(const Arguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
-  uint8_t *ring = shared;
-  float4 *reduce = reinterpret_cast<float4 *>(ring + a.stages * kStageBytes);
-  uint64_t *full = reinterpret_cast<uint64_t *>(reinterpret_cast<uint8_t *>(reduce) + kReduceBytes);
+  float4 *reduce = reinterpret_cast<float4 *>(shared + ring_bytes(a.stages, a.activation_stages));
+  Tile *tiles = reinterpret_cast<Tile *>(reinterpret_cast<uint8_t *>(reduce) + kReduceBytes);
+  uint64_t *full = reinterpret_cast<uint64_t *>(tiles + kMaxStages);
   uint64_t *empty = full + kMaxStages;
   int32_t *offsets = reinterpret_cast<int32_t *>(empty + kMaxStages);
   uint32_t *tokens = reinterpret_cast<uint32_t *>(offsets + a.d.experts + 1);
-  if (threadIdx.x == 0) {
+  float *globals = reinterpret_cast<float *>(tokens + a.d.experts + 1);
+  if (threadIdx.x == kConsumers) {
     for (uint32_t s = 0; s < a.stages; ++s) barrier_init(&full[s], kProducerArrivals), barrier_init(&empty[s], kConsumerWarps);
     barrier_init_fence();
   }
-  scan_experts(a, offsets, tokens);
+  scan_experts(a, offsets, tokens, globals);
   const Work work{offsets, tokens, a.d.experts, (a.d.row_blocks() + kTileBlocks - 1) / kTileBlocks,
                   (a.d.k + kStageDepth - 1) / kStageDepth};
+  const Ring ring{shared, shared + a.stages * kWeightStageBytes, tiles, full, empty, a.stages, a.activation_stages};
   if (threadIdx.x >= kConsumers) {
-    produce(a, work, ring, full, empty);
+    produce(a, work, ring);
   } else {
-    consume(a, work, Ring{ring, full, empty, a.stages, 0, 0}, reduce);
+    consume(a, Deal(work.units()).count(blockIdx.x), globals, ring, reduce);
   }
 }
 
 // Shared memory beside the ring.
-constexpr uint32_t fixed_bytes(uint32_t experts) { return kReduceBytes + 2 * kMaxStages * 8 + (experts + 1) * 8; }
+constexpr uint32_t fixed_bytes(uint32_t experts) { return kReduceBytes + kMaxStages * (sizeof(Tile) + 16) + experts * 12 + 8; }
 
 struct Plan {
   Arguments arguments;
@@ -456,31 +49,33 @@ struct Plan {
 struct Kernel {
   static constexpr const char *weights_layout = "native-w4a16", *activations_layout = "canonical";
   // The least it runs with: two stages. How many it takes is decided on the device.
-  static constexpr uint32_t kSharedBytes = 2 * kStageBytes + fixed_bytes(kMaxExperts), kThreads = kBlockThreads, kStages = kMaxStages;
+  static constexpr uint32_t kSharedBytes = ring_bytes(2, 2) + fixed_bytes(kMaxExperts), kThreads = kBlockThreads, kStages = kMaxStages;
 
   static int32_t supports(const moebius_shape *s, moebius_message *message) {
     if (s->k % 16 != 0) return moebius::unsupported(message, "K %u is not a multiple of 16", s->k);
     if (s->experts > kMaxExperts) return moebius::unsupported(message, "%u experts are more than %u", s->experts, kMaxExperts);
-    const uint64_t units = (s->rows / kTileTokens + uint64_t(s->experts)) * ceil_div(s->n, kTileRows) * ceil_div(s->k, kStageDepth);
+    const uint64_t units = (s->rows / kTileTokens + uint64_t(s->experts)) * ceil_div(Dimensions{s->experts, s->n, s->k}.row_blocks(), kTileBlocks) * ceil_div(s->k, kStageDepth);
     if (units >> 31 != 0) return moebius::unsupported(message, "%u rows make more than 2^31 units of work", s->rows);
     return MOEBIUS_OK;
   }
+
+  // Sums that the blocks can publish.
+  static uint64_t partials(const moebius_shape *s) { return uint64_t(s->sm_count) * kBlocksPerSm * kTileRows * kTileTokens; }
 
   static int32_t sizes(const moebius_shape *s, moebius_sizes *sizes, moebius_message *) {
     const Dimensions d{s->experts, s->n, s->k};
     sizes->packed_weights = d.expert_bytes() * s->experts;
     sizes->packed_activations = 0;
     moebius::Carver carver(nullptr);
-    carver.take<float>(uint64_t(s->sm_count) * 2 * kTileRows * kTileTokens);
-    carver.take<uint32_t>(s->sm_count);
+    carver.take<float>(partials(s));
     sizes->workspace = carver.used();
     return MOEBIUS_OK;
   }
 
   static int32_t pack_weights(const moebius_shape *s, const moebius_operands *o, moebius_stream stream, moebius_message *message) {
     const Dimensions d{s->experts, s->n, s->k};
-    const uint64_t blocks = uint64_t(d.experts) * d.row_blocks() * d.depth_blocks();
-    if (blocks >> 31 != 0) return moebius::unsupported(message, "the weights have more than 2^31 blocks");
+    const uint64_t blocks = uint64_t(d.experts) * (d.row_blocks() / 2) * d.depth_blocks();
+    if (blocks >> 31 != 0) return moebius::unsupported(message, "the weights have more than 2^31 pairs of blocks");
     pack_kernel<<<uint32_t(blocks), 64, 0, reinterpret_cast<cudaStream_t>(stream)>>>(
         d, static_cast<const uint8_t *>(o->weights), static_cast<const uint8_t *>(o->weight_scales),
         static_cast<uint8_t *>(const_cast<void *>(o->packed_weights)));
@@ -492,27 +87,47 @@ struct Kernel {
     return MOEBIUS_OK;
   }
 
-  static int32_t stages(uint32_t experts, uint32_t *stages, moebius_message *message) {
-    int device = 0, available = 0;
+  struct Occupancy {
+    uint32_t blocks;  // of a multiprocessor
+    uint32_t stages, activation_stages;
+    uint32_t shared_bytes;
+  };
+
+  // Fewer blocks than asked for where their stages do not fit.
+  static int32_t occupancy(uint32_t experts, Occupancy *occupancy, moebius_message *message) {
+    int device = 0, major = 0, most = 0, whole = 0, reserved = 0;
     MOEBIUS_TRY_CUDA(cudaGetDevice(&device), message);
-    MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&available, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), message);
+    MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), message);
+    MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), message);
+    MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&whole, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device), message);
+    MOEBIUS_TRY_CUDA(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device), message);
     cudaFuncAttributes attributes;
     MOEBIUS_TRY_CUDA(cudaFuncGetAttributes(&attributes, w4a16_kernel), message);
-    const int64_t left = int64_t(available) - int64_t(fixed_bytes(experts)) - int64_t(attributes.sharedSizeBytes);
-    *stages = uint32_t(left < 0 ? 0 : left / kStageBytes);
-    if (*stages > kMaxStages) *stages = kMaxStages;
-    if (*stages < 2) {
-      return moebius::unsupported(message, "two stages of %u bytes do not fit the %d bytes of shared memory of a block",
-                                  kStageBytes, available);
+    const int64_t fixed = int64_t(fixed_bytes(experts)) + int64_t(attributes.sharedSizeBytes);
+    // Activations come from L2 but for the first time, so few stages of them hide the way and the rest of shared memory holds
+    // weights. Before sm_90 a stage is complete only when all copies issued before its last are, so they come with their weights.
+    const uint32_t few = major >= 9 ? 3 : kMaxStages;
+    for (uint32_t blocks = kBlocksPerSm; blocks > 0; --blocks) {
+      const int64_t share = whole / int64_t(blocks) - reserved, left = (share < most ? share : most) - fixed;
+      for (uint32_t stages = kMaxStages; stages >= 2; --stages) {
+        const uint32_t activations = stages < few ? stages : few;
+        if (int64_t(ring_bytes(stages, activations)) > left) continue;
+        *occupancy = {blocks, stages, activations, ring_bytes(stages, activations) + fixed_bytes(experts)};
+        return MOEBIUS_OK;
+      }
     }
-    return MOEBIUS_OK;
+    return moebius::unsupported(message, "two stages of %u bytes do not fit the %d bytes of shared memory of a block",
+                                ring_bytes(1, 1), most);
   }
 
   static int32_t plan(const moebius_shape *s, const moebius_operands *o, moebius_stream stream, void **plan, moebius_message *message) {
+    Occupancy fit{};
+    MOEBIUS_TRY(occupancy(s->experts, &fit, message));
     Plan p{};
-    MOEBIUS_TRY(stages(s->experts, &p.arguments.stages, message));
-    p.shared_bytes = p.arguments.stages * kStageBytes + fixed_bytes(s->experts);
-    p.blocks = s->sm_count;
+    p.blocks = fit.blocks * s->sm_count;
+    p.shared_bytes = fit.shared_bytes;
+    p.arguments.stages = fit.stages;
+    p.arguments.activation_stages = fit.activation_stages;
     MOEBIUS_TRY_CUDA(cudaFuncSetAttribute(w4a16_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(p.shared_bytes)), message);
     moebius::Carver carver(o->workspace);
     p.arguments.d = {s->experts, s->n, s->k};
@@ -521,9 +136,8 @@ struct Kernel {
     p.arguments.activations = static_cast<const __nv_bfloat16 *>(o->activations);
     p.arguments.offsets = o->offsets;
     p.arguments.out = static_cast<__nv_bfloat16 *>(o->out);
-    p.arguments.partials = carver.take<float>(uint64_t(s->sm_count) * 2 * kTileRows * kTileTokens);
-    p.arguments.arrivals = carver.take<uint32_t>(s->sm_count);
-    MOEBIUS_TRY_CUDA(cudaMemsetAsync(p.arguments.arrivals, 0, s->sm_count * sizeof(uint32_t), reinterpret_cast<cudaStream_t>(stream)), message);
+    p.arguments.partials = carver.take<float>(partials(s));
+    MOEBIUS_TRY_CUDA(cudaMemsetAsync(p.arguments.partials, 0xff, partials(s) * sizeof(float), reinterpret_cast<cudaStream_t>(stream)), message);
     *plan = new Plan(p);
     return MOEBIUS_OK;
   }
@@ -539,9 +153,9 @@ struct Kernel {
   static void destroy(void *plan) { delete static_cast<Plan *>(plan); }
 
   static int32_t resources(moebius_resources *resources, moebius_message *message) {
-    uint32_t count = 0;
-    MOEBIUS_TRY(stages(256, &count, message));
-    return moebius::describe(w4a16_kernel, count * kStageBytes + fixed_bytes(256), kBlockThreads, count, resources, message);
+    Occupancy fit{};
+    MOEBIUS_TRY(occupancy(256, &fit, message));
+    return moebius::describe(w4a16_kernel, fit.shared_bytes, kBlockThreads, fit.stages, resources, message);
   }
 };
 
